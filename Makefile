@@ -1,0 +1,46 @@
+# Two commands do everything on a fresh machine: `make bench` and `make test`. All others are conveniences.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+# Without a GPU, PyTorch's CPU builds are far smaller: make bench PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+PIP_ARGS ?=
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
+
+.PHONY: help bench serve test check format soak model clean
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+$(BIN)/.engine: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing anaphora with its engine into $(VENV) (torch is large: this may take minutes)"
+	@$(PIP) --editable '.[engine]' && touch $@
+
+$(BIN)/.dev: $(BIN)/.engine
+	@echo "installing the test tools"
+	@$(PIP) --editable '.[engine,dev]' && touch $@
+
+model: $(BIN)/.engine  ## fetch and convert the default model (once)
+	@$(BIN)/anaphora fetch
+
+bench: model  ## both prefix-caching experiments on our own engine, with a report
+	@$(BIN)/anaphora bench all $(ARGS)
+
+serve: model  ## the OpenAI-compatible server on 127.0.0.1:8000
+	@$(BIN)/anaphora serve $(ARGS)
+
+check: $(BIN)/.dev  ## lint, format and types
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+test: check model  ## the whole check: ruff, mypy, pytest with coverage
+	@$(BIN)/python -m pytest -m "not soak" --cov --cov-report=term $(ARGS)
+	@$(BIN)/python -m coverage report --include='*/anaphora/kvcache/*,*/anaphora/scheduler/*' --fail-under=100
+
+soak: $(BIN)/.dev model  ## the full matrices on the real model; results go to benchmarks/results/
+	@$(BIN)/python -m pytest -m soak $(ARGS)
+
+format: $(BIN)/.dev  ## let ruff fix and format
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+clean:  ## forget the environment
+	rm -rf $(VENV)

@@ -1,0 +1,24 @@
+"""Anaphora: never compute the same beginning twice, and know why whenever you do."""
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anaphora.engine.llm import LLM as LLM
+    from anaphora.engine.sampling_params import SamplingParams as SamplingParams
+
+__version__ = version("anaphora")
+__all__ = ["LLM", "SamplingParams", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the engine only when it is asked for: the base install has no torch, and ``--help`` must be instant."""
+    if name == "LLM":
+        from anaphora.engine.llm import LLM
+
+        return LLM
+    if name == "SamplingParams":
+        from anaphora.engine.sampling_params import SamplingParams
+
+        return SamplingParams
+    raise AttributeError(f"module 'anaphora' has no attribute {name!r}")
