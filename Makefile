@@ -7,7 +7,7 @@ ARGS ?=
 PIP_ARGS ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
-.PHONY: help bench serve test check format soak model clean
+.PHONY: help bench serve test check format soak model docs clean
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
@@ -41,6 +41,9 @@ soak: $(BIN)/.dev model  ## the full matrices on the real model; results go to b
 
 format: $(BIN)/.dev  ## let ruff fix and format
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+docs: $(BIN)/.dev  ## write the generated parts of the documentation
+	@$(BIN)/python scripts/generate_docs.py
 
 clean:  ## forget the environment
 	rm -rf $(VENV)

@@ -1,0 +1,109 @@
+"""Write the generated parts of the documentation: room table, ledger classes, command-line help, result tables.
+
+    python scripts/generate_docs.py            rewrite the files
+    python scripts/generate_docs.py --check    exit 1 and name what is out of date
+
+A generated part stands between ``<!-- generated:NAME -->`` and ``<!-- /generated:NAME -->``.
+"""
+
+import argparse
+import ast
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src" / "anaphora"
+
+
+def rooms() -> str:
+    """The import table of the architecture test, with the first paragraph of each room's docstring."""
+    spec = importlib.util.spec_from_file_location("house_rules", ROOT / "tests" / "architecture" / "test_imports.py")
+    assert spec is not None
+    assert spec.loader is not None
+    rules = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(rules)
+    rows = ["| room | what lives there | may import |", "| --- | --- | --- |"]
+    for room, imports in rules.MAY_IMPORT.items():
+        folder = SRC / room
+        if not folder.is_dir():
+            continue
+        doc = (ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or "").split("\n\n")[0]
+        names = ", ".join(f"`{i}`" for i in sorted(imports)) or "–"
+        rows.append(f"| `{room}/` | {' '.join(doc.split())} | {names} |")
+    return "
+".join(rows)
+
+
+def ledger() -> str:
+    """The classes of :class:`anaphora.kvcache.ledger.Reason`, from the docstrings beside them."""
+    tree = ast.parse((SRC / "kvcache" / "ledger.py").read_text("utf-8"))
+    reason = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Reason")
+    rows, names = ["| class | rule |", "| --- | --- |"], list[str]()
+    for node in reason.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            names.append(str(node.value.value))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and names:
+            rule = " ".join(str(node.value.value).replace("``", "`").split())
+            rows.append(f"| {', '.join(f'`{n}`' for n in names)} | {rule} |")
+            names = []
+    return "\n".join(rows)
+
+
+def cpu_table() -> str:
+    """The CPU comparison as the benchmark rendered it from its raw samples."""
+    return (ROOT / "benchmarks" / "results" / "cpu" / "table.md").read_text("utf-8").strip()
+
+
+def command_line() -> str:
+    """Help of every verb, as the terminal shows it at 100 columns without colour."""
+    env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
+    parts = []
+    for verb in ("", "serve", "bench switch", "bench gradient", "bench all", "fit", "report", "fetch"):
+        command = ["-m", "anaphora", *verb.split(), "--help"]
+        shown = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, check=True).stdout
+        clean = "\n".join(line.rstrip() for line in shown.strip().splitlines())
+        title = " ".join(("anaphora", *verb.split()))
+        parts.append(f"## `{title}`\n\n```text\n{clean}\n```")
+    return "\n\n".join(parts)
+
+
+PARTS: dict[str, Callable[[], str]] = {"rooms": rooms, "ledger": ledger, "cpu": cpu_table, "cli": command_line}
+PAGES = ["README.md", "README.zh-CN.md", "docs/architecture.md", "docs/cli.md", "docs/performance.md"]
+
+
+def render(text: str) -> str:
+    """The page with every generated part made anew."""
+
+    def fill(match: re.Match[str]) -> str:
+        name = match["name"]
+        return f"<!-- generated:{name} -->\n{PARTS[name]()}\n<!-- /generated:{name} -->"
+
+    return re.sub(r"<!-- generated:(?P<name>\w+) -->.*?<!-- /generated:(?P=name) -->", fill, text, flags=re.DOTALL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a page is out of date")
+    check = parser.parse_args().check
+    stale = []
+    for page in (ROOT / name for name in PAGES):
+        if not page.exists():
+            continue
+        before = page.read_text("utf-8")
+        after = render(before)
+        if before != after:
+            stale.append(str(page.relative_to(ROOT)))
+            if not check:
+                page.write_text(after, "utf-8")
+    print(json.dumps({"stale" if check else "rewritten": stale}))
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
