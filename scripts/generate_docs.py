@@ -36,8 +36,7 @@ def rooms() -> str:
         doc = (ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or "").split("\n\n")[0]
         names = ", ".join(f"`{i}`" for i in sorted(imports)) or "–"
         rows.append(f"| `{room}/` | {' '.join(doc.split())} | {names} |")
-    return "
-".join(rows)
+    return "\n".join(rows)
 
 
 def ledger() -> str:
