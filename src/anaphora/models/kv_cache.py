@@ -1,0 +1,44 @@
+"""The paged KV tensors: keys and values of every layer, addressed by slot."""
+
+import torch
+
+
+class PagedKVCache:
+    """Keys and values of all layers. Slot ``block_id * block_size + offset`` holds one token.
+
+    Layout per layer: ``[num_kv_heads, num_slots, head_dim]``, so blocks with neighbouring ids are one matrix per head
+    and attention reads them as a view. The memory is not cleared and so costs nothing until it is written:
+    what was never written may be NaN and must never reach a result.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_layers: int,
+        num_kv_heads: int,
+        head_dim: int,
+        num_blocks: int,
+        block_size: int,
+        dtype: torch.dtype,
+        device: str = "cpu",
+    ) -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        shape = (num_layers, 2, num_kv_heads, num_blocks * block_size, head_dim)
+        self._storage = torch.empty(shape, dtype=dtype, device=device)
+        self._layers = [(layer[0], layer[1]) for layer in self._storage]
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of keys and values together."""
+        return self._storage.nbytes
+
+    def layer(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of a layer, ``[num_kv_heads, num_slots, head_dim]`` each; views."""
+        return self._layers[index]
+
+    def write(self, index: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Store one layer's new keys and values, ``[T, num_kv_heads, head_dim]`` each, at ``slots`` ``[T]``."""
+        layer_keys, layer_values = self._layers[index]
+        layer_keys.index_copy_(1, slots, keys.transpose(0, 1))
+        layer_values.index_copy_(1, slots, values.transpose(0, 1))
