@@ -1,0 +1,42 @@
+"""Which model is meant, and where its files lie: a folder, a GGUF file, a name on the hub, or the default model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from anaphora.checkpoints.config_reader import read_model_config
+from anaphora.checkpoints.folder import check_folder
+from anaphora.checkpoints.model_config import ModelConfig
+from anaphora.checkpoints.progress import Progress, silent
+from anaphora.errors import CheckpointError
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model on this machine, whole and understood.
+
+    ``path``: a folder with ``config.json``, ``tokenizer.json`` and ``*.safetensors``. ``name``: what to call it when
+    nobody says otherwise.
+    """
+
+    name: str
+    path: Path
+    config: ModelConfig
+
+
+def find_checkpoint(model: str | None = None, *, progress: Progress = silent) -> Checkpoint:
+    """The checkpoint that ``model`` means, fetched or converted first if need be.
+
+    Raises:
+        CheckpointError: there is no such model, or it cannot be fetched, converted or understood.
+    """
+    if model is None:
+        raise CheckpointError("no model was named: give a model folder")
+    path = Path(model).expanduser()
+    if not path.is_dir():
+        raise CheckpointError(f"{model} is no folder: give a model folder")
+    return _open(path.resolve().name, path)
+
+
+def _open(name: str, folder: Path) -> Checkpoint:
+    check_folder(folder)
+    return Checkpoint(name, folder, read_model_config(folder))

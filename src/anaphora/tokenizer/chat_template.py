@@ -1,0 +1,102 @@
+"""The checkpoint's chat template: where it stands, and how it is rendered.
+
+The variables and the filters are those that templates are written for (``messages``, ``tools``, ``documents``,
+``add_generation_prompt``, the special tokens by name; ``raise_exception``, ``strftime_now``, ``tojson``), so that the
+text equals what the model was trained on. What a template may do is bounded in ``template_sandbox.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from anaphora.checkpoints import read_json_object
+from anaphora.errors import ChatTemplateError
+from anaphora.tokenizer.template_sandbox import Render, compile_template
+
+_RESERVED = frozenset({"messages", "tools", "add_generation_prompt"})
+
+
+class ChatTemplate:
+    """One checkpoint's templates: a default one and, with some checkpoints, one for chats with tools."""
+
+    def __init__(self, sources: Mapping[str, str], special_tokens: Mapping[str, str]) -> None:
+        self._special_tokens = dict(special_tokens)
+        self._templates = {name: compile_template(source) for name, source in sources.items()}
+
+    @classmethod
+    def from_folder(cls, folder: Path, special_tokens: Mapping[str, str]) -> Self | None:
+        """The template of the model in ``folder``, or ``None`` if it has none."""
+        sources = _read_sources(folder)
+        return cls(sources, special_tokens) if sources else None
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None,
+        add_generation_prompt: bool,
+        extra: Mapping[str, Any],
+    ) -> str:
+        """The chat as text.
+
+        ``extra``: further variables (``enable_thinking``, ``documents``, ...).
+
+        Raises:
+            ChatTemplateError: the template refused, failed, or broke a limit.
+        """
+        clash = sorted(_RESERVED & extra.keys())
+        if clash:
+            raise ChatTemplateError(f"{clash[0]} cannot be given as a template variable", param="chat_template_kwargs")
+        variables = {
+            **self._special_tokens,
+            "documents": None,
+            **_plain(extra),
+            "messages": [_message(message) for message in messages],
+            "tools": _plain(tools),
+            "add_generation_prompt": add_generation_prompt,
+        }
+        return self._template(has_tools=tools is not None)(variables)
+
+    def _template(self, *, has_tools: bool) -> Render:
+        if has_tools and "tool_use" in self._templates:
+            return self._templates["tool_use"]
+        if "default" not in self._templates:
+            raise ChatTemplateError(f"the model's chat templates have no default: {sorted(self._templates)}")
+        return self._templates["default"]
+
+
+def _read_sources(folder: Path) -> dict[str, str]:
+    """Template texts by name; a file of its own wins over the tokenizer's configuration."""
+    sources: dict[str, str] = {}
+    config = folder / "tokenizer_config.json"
+    if config.exists():
+        value = read_json_object(config).get("chat_template")
+        if isinstance(value, str):
+            sources["default"] = value
+        elif isinstance(value, list):
+            sources |= {
+                t["name"]: t["template"] for t in value if isinstance(t, dict) and {"name", "template"} <= t.keys()
+            }
+    file = folder / "chat_template.jinja"
+    if file.exists():
+        sources["default"] = file.read_text("utf-8")
+    sources |= {f.stem: f.read_text("utf-8") for f in sorted((folder / "additional_chat_templates").glob("*.jinja"))}
+    return sources
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message without what is ``None``: templates test whether a key is there, and would print ``None``."""
+    if not isinstance(message, Mapping):
+        raise ChatTemplateError("each message must be an object with role and content", param="messages")
+    return {str(key): _plain(value) for key, value in message.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """A copy made of plain JSON values: an object with methods has no business inside a template."""
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    raise ChatTemplateError(f"a chat may hold JSON values only, not {type(value).__name__}", param="messages")
