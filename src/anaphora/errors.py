@@ -10,6 +10,7 @@
     │   ├── PromptTooLongError     prompt and output do not fit the context or the KV cache
     │   ├── ChatTemplateError      the chat template refused the messages
     │   └── UnknownModelError      no such model here (HTTP 404)
+    ├── EngineStepError        the model failed while computing a request; the engine lives on (HTTP 500)
     ├── EngineOverloadedError  the waiting queue is full: try again later (HTTP 503)
     └── EngineDeadError        the engine has stopped and serves nothing more (HTTP 503)
 
@@ -60,6 +61,10 @@ class ChatTemplateError(RequestError):
 
 class UnknownModelError(RequestError):
     """The request names a model that this server does not serve."""
+
+
+class EngineStepError(AnaphoraError):
+    """The model failed while computing a request; the engine lives on and the request may be sent again."""
 
 
 class EngineOverloadedError(AnaphoraError):

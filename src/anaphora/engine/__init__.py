@@ -1,1 +1,45 @@
 """The inference engine: schedule, run the model, take the results in. Token ids in, token ids and text out."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anaphora.engine.async_engine import AsyncEngine as AsyncEngine
+    from anaphora.engine.config import EngineConfig as EngineConfig
+    from anaphora.engine.config import KVCapacity as KVCapacity
+    from anaphora.engine.llm import LLM as LLM
+    from anaphora.engine.llm import GenerationResult as GenerationResult
+    from anaphora.engine.outputs import EngineUsage as EngineUsage
+    from anaphora.engine.outputs import FinishReason as FinishReason
+    from anaphora.engine.outputs import PositionLogprobs as PositionLogprobs
+    from anaphora.engine.outputs import RequestOutput as RequestOutput
+    from anaphora.engine.outputs import RequestTimes as RequestTimes
+    from anaphora.engine.outputs import TokenLogprob as TokenLogprob
+    from anaphora.engine.request import GenerationRequest as GenerationRequest
+    from anaphora.engine.sampling_params import MAX_LOGPROBS as MAX_LOGPROBS
+    from anaphora.engine.sampling_params import SamplingParams as SamplingParams
+    from anaphora.engine.stats import EngineStats as EngineStats
+    from anaphora.kvcache.ledger import Divergence as Divergence
+    from anaphora.kvcache.ledger import Ledger as Ledger
+    from anaphora.kvcache.ledger import Reason as Reason
+
+_HOMES = {
+    "async_engine": ("AsyncEngine",),
+    "config": ("EngineConfig", "KVCapacity"),
+    "llm": ("LLM", "GenerationResult"),
+    "outputs": ("EngineUsage", "FinishReason", "PositionLogprobs", "RequestOutput", "RequestTimes", "TokenLogprob"),
+    "request": ("GenerationRequest",),
+    "sampling_params": ("MAX_LOGPROBS", "SamplingParams"),
+    "stats": ("EngineStats",),
+}
+_MODULES = {name: f"anaphora.engine.{home}" for home, names in _HOMES.items() for name in names}
+_MODULES |= dict.fromkeys(("Divergence", "Ledger", "Reason"), "anaphora.kvcache.ledger")
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is asked for: settings and outputs need no torch, and the base install has none."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -34,6 +34,9 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     include_stop_str_in_output: bool = False
+    """Whether the text keeps the stop string, or the text of the stop token, that ended it."""
+    skip_special_tokens: bool = True
+    """Whether the text leaves special tokens out."""
     logprobs: int | None = None
     """Alternatives reported beside each generated token: 0 reports the token alone, ``None`` nothing."""
     prompt_logprobs: int | None = None

@@ -1,0 +1,184 @@
+"""The engine's heart, one synchronous ``step()``: schedule, run, update. Token ids only: no text, no asyncio."""
+
+import logging
+import time
+from dataclasses import dataclass
+
+from anaphora.engine.active_request import ActiveRequest
+from anaphora.engine.model_runner import ModelRunner
+from anaphora.engine.outputs import FinishReason, PositionLogprobs
+from anaphora.engine.request import GenerationRequest, check_request
+from anaphora.engine.sampler import SampledToken
+from anaphora.engine.stats import EngineCounters, EngineStats, take_snapshot
+from anaphora.errors import AnaphoraError, EngineDeadError, EngineStepError, RequestError
+from anaphora.kvcache.ledger import Ledger
+from anaphora.scheduler.output import SchedulerOutput
+from anaphora.scheduler.request import Request
+from anaphora.scheduler.scheduler import Scheduler
+from anaphora.types import RequestId
+
+MAX_FAILED_STEPS = 3
+"""So many steps in a row may fail before the engine gives up."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreOutput:
+    """What one step brought one request. With ``error`` or a ``finish_reason`` it is the last."""
+
+    request_id: RequestId
+    token_id: int | None = None
+    logprobs: PositionLogprobs | None = None
+    prompt_logprobs: tuple[PositionLogprobs | None, ...] | None = None
+    finish_reason: FinishReason | None = None
+    stop_reason: int | None = None
+    ledger: Ledger | None = None
+    """``None`` only if the request was never admitted."""
+    num_recomputed_tokens: int = 0
+    scheduled_s: float | None = None
+    """When the request was first in a step; ``stepped_s`` is when this step ended (``time.monotonic``)."""
+    stepped_s: float | None = None
+    error: AnaphoraError | None = None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing more comes for this request."""
+        return self.error is not None or self.finish_reason is not None
+
+
+class EngineCore:
+    """Scheduler and model runner, joined. Not thread-safe: one thread owns it."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        runner: ModelRunner,
+        *,
+        vocab_size: int,
+        eos_token_ids: tuple[int, ...],
+        seed: int = 0,
+    ) -> None:
+        self.scheduler = scheduler
+        self._counters = EngineCounters()
+        self._runner = runner
+        self._vocab_size = vocab_size
+        self._eos_token_ids = eos_token_ids
+        self._seed = seed
+        self._num_added = 0
+        self._num_failed_in_a_row = 0
+        self._active: dict[RequestId, ActiveRequest] = {}
+
+    def add(self, request: GenerationRequest) -> None:
+        """Queue a request.
+
+        Raises:
+            RequestError: it can never run, or its id is taken.
+        """
+        if request.request_id in self._active:
+            raise RequestError(f"request id {request.request_id!r} is in use: choose another", param="request_id")
+        check_request(request, max_model_len=self.scheduler.config.max_model_len, vocab_size=self._vocab_size)
+        active = ActiveRequest(request, eos_token_ids=self._eos_token_ids, key=(self._seed, 1 + self._num_added))
+        self.scheduler.add(active.scheduled)
+        self._active[request.request_id] = active
+        self._num_added += 1
+
+    def abort(self, request_id: RequestId) -> list[CoreOutput]:
+        """Forget a request and release its blocks. Its last output; none if it is unknown or has had that already."""
+        active = self._active.pop(request_id, None)
+        if active is None:
+            return []
+        self.scheduler.abort(request_id)
+        self._counters.num_finished["abort"] += 1
+        return [
+            CoreOutput(
+                request_id=request_id,
+                finish_reason="abort",
+                ledger=active.scheduled.ledger,
+                num_recomputed_tokens=active.scheduled.num_recomputed_tokens,
+                scheduled_s=active.first_scheduled_s,
+                stepped_s=time.monotonic(),
+            )
+        ]
+
+    def step(self) -> list[CoreOutput] | None:
+        """Advance every request that can be; ``None`` when there is nothing to do.
+
+        If the model raises, the requests of this step end with an error and all others go on.
+
+        Raises:
+            EngineDeadError: too many steps have failed in a row.
+        """
+        output = self.scheduler.schedule()
+        if output is None:
+            return None
+        self._note_schedule(output)
+        try:
+            sampled = self._runner.run(output.scheduled, self._active)
+        except Exception as error:
+            return self._fail(output, error)
+        self._num_failed_in_a_row = 0
+        self.scheduler.update(output, {request_id: token.token_id for request_id, token in sampled.items()})
+        return self._outputs(output, sampled)
+
+    def reset_prefix_cache(self) -> bool:
+        """Forget every cached block; ``False`` while blocks are in use, and then nothing was forgotten."""
+        return self.scheduler.reset_prefix_cache()
+
+    def stats(self) -> EngineStats:
+        """A picture of now."""
+        return take_snapshot(self.scheduler, self._counters)
+
+    def _note_schedule(self, output: SchedulerOutput) -> None:
+        now = time.monotonic()
+        for item in output.scheduled:
+            active = self._active[item.request.request_id]
+            if active.first_scheduled_s is None:
+                active.first_scheduled_s = now
+
+    def _outputs(self, output: SchedulerOutput, sampled: dict[RequestId, SampledToken]) -> list[CoreOutput]:
+        now = time.monotonic()
+        self._counters.num_output_tokens += len(sampled)
+        outputs = []
+        for item in output.scheduled:
+            token = sampled.get(item.request.request_id)
+            if token is not None or item.request.finish_reason is not None:
+                outputs.append(self._output(item.request, token, now))
+        return outputs
+
+    def _output(self, request: Request, token: SampledToken | None, now: float) -> CoreOutput:
+        active = self._active[request.request_id]
+        if request.finish_reason is not None:
+            del self._active[request.request_id]
+            self._counters.num_finished[request.finish_reason] += 1
+        return CoreOutput(
+            request_id=request.request_id,
+            token_id=None if token is None else token.token_id,
+            logprobs=None if token is None else token.logprobs,
+            prompt_logprobs=None if active.prompt_logprobs is None else active.prompt_logprobs.take(),
+            finish_reason=request.finish_reason,
+            stop_reason=active.stop_reason,
+            ledger=request.ledger,
+            num_recomputed_tokens=request.num_recomputed_tokens,
+            scheduled_s=active.first_scheduled_s,
+            stepped_s=now,
+        )
+
+    def _fail(self, output: SchedulerOutput, error: Exception) -> list[CoreOutput]:
+        """Take a failed step back and end its requests, one output each."""
+        logger.error("a step of %d tokens failed", output.num_tokens, exc_info=error)
+        self.scheduler.fail(output)
+        self._num_failed_in_a_row += 1
+        request_ids = [item.request.request_id for item in output.scheduled]
+        for request_id in request_ids:
+            self.abort(request_id)
+        if self._num_failed_in_a_row >= MAX_FAILED_STEPS:
+            raise EngineDeadError(f"{MAX_FAILED_STEPS} steps in a row failed, the last with: {error!r}") from error
+        return [CoreOutput(request_id=request_id, error=_step_error(error)) for request_id in request_ids]
+
+
+def _step_error(cause: Exception) -> EngineStepError:
+    """One for each request; what the model said is for the log, not for the client."""
+    error = EngineStepError("the model failed while computing this request: send it again")
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,85 @@
+"""Runs a step's schedule on the model: chunks to tensors, logits to tokens. Torch begins here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import torch
+
+from anaphora.engine.active_request import ActiveRequest
+from anaphora.engine.input_batch import Chunk, forward_batch, split_into_passes
+from anaphora.engine.sampler import SampledToken, sample
+from anaphora.models.batch import ForwardBatch
+from anaphora.models.kv_cache import PagedKVCache
+from anaphora.scheduler.output import ScheduledRequest
+from anaphora.types import RequestId
+
+MAX_LOGITS_ROWS = 256
+"""Rows of logits computed at once: 50 MB in float32 for a vocabulary of 49 thousand."""
+
+
+class LanguageModel(Protocol):
+    """What the runner asks of a model."""
+
+    def forward(self, batch: ForwardBatch, kv: PagedKVCache) -> torch.Tensor:
+        """Compute a batch; ``[R, vocab_size]`` float32 logits of ``batch.logits_rows``."""
+        ...
+
+
+class ModelRunner:
+    """A model with its KV tensors."""
+
+    def __init__(self, model: LanguageModel, kv: PagedKVCache, *, max_logits_rows: int = MAX_LOGITS_ROWS) -> None:
+        self._model = model
+        self._kv = kv
+        self._max_logits_rows = max_logits_rows
+
+    @torch.inference_mode()
+    def run(
+        self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest]
+    ) -> dict[RequestId, SampledToken]:
+        """Compute a step. One token for each request that samples; prompt log-probabilities go to their collectors."""
+        chunks = [_chunk(item, active[item.request.request_id]) for item in scheduled]
+        sampled: dict[RequestId, SampledToken] = {}
+        for chunks_of_pass in split_into_passes(chunks, self._max_logits_rows):
+            logits = self._model.forward(forward_batch(chunks_of_pass, self._kv.block_size), self._kv)
+            sampled |= _share_out(logits, chunks_of_pass, active)
+        return sampled
+
+
+def _chunk(item: ScheduledRequest, active: ActiveRequest) -> Chunk:
+    wanted = range(item.end - item.samples, item.end)
+    if active.prompt_logprobs is not None:
+        prompt_rows = active.prompt_logprobs.wanted(item.start, item.end)
+        if prompt_rows:
+            wanted = range(prompt_rows.start, item.end if item.samples else prompt_rows.stop)
+    return Chunk(
+        request_id=item.request.request_id,
+        token_ids=item.request.token_ids[item.start : item.end],
+        start=item.start,
+        block_table=item.block_table,
+        logits_positions=wanted,
+        samples=item.samples,
+    )
+
+
+def _share_out(
+    logits: torch.Tensor, chunks: Sequence[Chunk], active: Mapping[RequestId, ActiveRequest]
+) -> dict[RequestId, SampledToken]:
+    """One pass's rows: the last of a sampling chunk to the sampler, all others to the prompt's log-probabilities."""
+    rows: list[int] = []
+    request_ids: list[RequestId] = []
+    first = 0
+    for chunk in chunks:
+        num_prompt_rows = len(chunk.logits_positions) - chunk.samples
+        collector = active[chunk.request_id].prompt_logprobs
+        if num_prompt_rows and collector is not None:
+            collector.add(chunk.logits_positions.start, logits[first : first + num_prompt_rows])
+        first += num_prompt_rows
+        if chunk.samples:
+            rows.append(first)
+            request_ids.append(chunk.request_id)
+            first += 1
+    if not rows:
+        return {}
+    tokens = sample(logits if len(rows) == first else logits[rows], [active[name].sampling for name in request_ids])
+    return dict(zip(request_ids, tokens, strict=True))

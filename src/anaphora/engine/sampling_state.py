@@ -1,0 +1,83 @@
+"""What the sampler knows of one request between steps: its settings, what it has generated, and its random numbers."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+
+from anaphora.engine.sampling_params import SamplingParams
+
+_UINT64 = 2**64
+
+
+class SamplingState:
+    """Settings and history of one request.
+
+    The random number of an output position is a function of the request's key and that position alone (Philox, a
+    counter-based generator). So it depends neither on what else is in the batch, nor on chunks, nor on preemption.
+    """
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        prompt_token_ids: Sequence[int],
+        *,
+        end_token_ids: Iterable[int],
+        key: tuple[int, int],
+    ) -> None:
+        """``end_token_ids`` are masked for ``min_tokens`` tokens. ``key`` names the stream of random numbers."""
+        self.params = params
+        self.num_output_tokens = 0
+        self.output_counts: Counter[int] = Counter()
+        self._key = np.array([part % _UINT64 for part in key], dtype=np.uint64)
+        self._end_token_ids = torch.tensor(sorted(set(end_token_ids)), dtype=torch.int64)
+        self._bias_ids = torch.tensor([token_id for token_id, _ in params.logit_bias], dtype=torch.int64)
+        self._bias = torch.tensor([bias for _, bias in params.logit_bias], dtype=torch.float32)
+        self._repeatable = set(prompt_token_ids) if params.repetition_penalty != 1.0 else None
+
+    def observe(self, token_id: int) -> None:
+        """Take in a generated token."""
+        self.num_output_tokens += 1
+        if self._counts_matter:
+            self.output_counts[token_id] += 1
+        if self._repeatable is not None:
+            self._repeatable.add(token_id)
+
+    def uniform(self) -> float:
+        """The random number in [0, 1) for the next output position."""
+        bits = np.random.Philox(key=self._key, counter=self.num_output_tokens).random_raw()
+        return float(int(bits) >> 11) * 2.0**-53
+
+    @property
+    def adjusts_logits(self) -> bool:
+        """Whether :meth:`adjust` changes anything at the next position."""
+        return bool(self._masks_end or self.params.logit_bias or self._counts_matter or self._repeatable)
+
+    def adjust(self, logits: torch.Tensor) -> None:
+        """Apply bias, the mask of ``min_tokens`` and the penalties to this request's ``[vocab_size]`` logits, in place.
+
+        Repetition divides positive logits and multiplies negative ones, for every token of prompt and output; then
+        frequency subtracts per occurrence in the output, and presence once. The order is vLLM's.
+        """
+        params = self.params
+        if params.logit_bias:
+            logits.index_add_(0, self._bias_ids, self._bias)
+        if self._masks_end:
+            logits[self._end_token_ids] = -torch.inf
+        if self._repeatable:
+            ids = torch.tensor(list(self._repeatable), dtype=torch.int64)
+            seen = logits[ids]
+            logits[ids] = torch.where(seen > 0, seen / params.repetition_penalty, seen * params.repetition_penalty)
+        if self.output_counts:
+            ids = torch.tensor(list(self.output_counts), dtype=torch.int64)
+            counts = torch.tensor(list(self.output_counts.values()), dtype=torch.float32)
+            logits[ids] -= counts * params.frequency_penalty + params.presence_penalty
+
+    @property
+    def _masks_end(self) -> bool:
+        return self.num_output_tokens < self.params.min_tokens and bool(self._end_token_ids.numel())
+
+    @property
+    def _counts_matter(self) -> bool:
+        return self.params.presence_penalty != 0.0 or self.params.frequency_penalty != 0.0

@@ -1,0 +1,80 @@
+"""From settings to an engine that can step: find the checkpoint, load the weights, size the KV cache."""
+
+import logging
+import os
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from anaphora.checkpoints.checkpoint import Checkpoint, find_checkpoint
+from anaphora.engine.config import EngineConfig, EnginePlan
+from anaphora.engine.engine_core import EngineCore
+from anaphora.engine.model_runner import ModelRunner
+from anaphora.models.loader import load_model
+from anaphora.scheduler.scheduler import Scheduler
+from anaphora.tokenizer.tokenizer import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEngine:
+    """An engine core and what is known about it."""
+
+    core: EngineCore
+    tokenizer: Tokenizer
+    plan: EnginePlan
+    model_name: str
+    vocab_size: int
+
+
+class LoadEngine(Protocol):
+    """The seam at which tests put a scripted model."""
+
+    def __call__(self, config: EngineConfig, checkpoint: Checkpoint | None) -> LoadedEngine:
+        """Load what ``config`` names, or ``checkpoint`` if it was found already."""
+        ...
+
+
+def load_engine(config: EngineConfig, checkpoint: Checkpoint | None = None) -> LoadedEngine:
+    """Load the model in the calling thread, which should be the one that will run it.
+
+    Raises:
+        CheckpointError: the model cannot be found, read or understood.
+        ConfigError: the settings do not fit the model.
+    """
+    torch.set_num_threads(config.num_threads or num_usable_cores())
+    checkpoint = checkpoint or find_checkpoint(config.model)
+    plan = config.resolve(checkpoint.config)
+    tokenizer = Tokenizer.from_folder(checkpoint.path)
+    dtype: torch.dtype = getattr(torch, plan.dtype)
+    model = load_model(
+        checkpoint.path, checkpoint.config, dtype=dtype, device=config.device, load_format=config.load_format
+    )
+    kv = model.new_kv_cache(plan.kv_capacity.num_blocks, config.block_size)
+    vocab_size = checkpoint.config.vocab_size
+    core = EngineCore(
+        Scheduler(plan.scheduler, plan.cache),
+        ModelRunner(model, kv),
+        vocab_size=vocab_size,
+        # a tokenizer may know tokens for which the model has no logits
+        eos_token_ids=tuple(token_id for token_id in tokenizer.eos_token_ids if token_id < vocab_size),
+        seed=config.seed,
+    )
+    logger.info(
+        "%s in %s on %d threads, up to %d tokens a request; KV cache: %s",
+        checkpoint.name,
+        plan.dtype,
+        torch.get_num_threads(),
+        plan.max_model_len,
+        plan.kv_capacity,
+    )
+    return LoadedEngine(core, tokenizer, plan, checkpoint.name, vocab_size)
+
+
+def num_usable_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
