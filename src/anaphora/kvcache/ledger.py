@@ -47,14 +47,16 @@ class Divergence:
 class Ledger:
     """Tokens of one prompt by reason. The counts add up to ``num_prompt_tokens``: that is checked at construction.
 
-    ``counts`` is the operator's view; :meth:`for_tenant` folds ``isolated`` into ``new``.
+    ``counts`` is the operator's view; :meth:`for_tenant` is what the tenant may see.
     """
 
     num_prompt_tokens: int
     counts: dict[Reason, int] = field(default_factory=dict)
     divergence: Divergence | None = None
     evicted_blocks_ago: int | None = None
-    """How many evictions ago the first missing block was evicted; ``None`` if it was not."""
+    """How many of this tenant's evictions ago the first missing block was evicted (1: the latest), or ``None``."""
+    num_isolated_diverged_tokens: int = 0
+    """Tokens counted as ``isolated`` that the tenant's own view, which knows of no others, calls ``diverged``."""
 
     def __post_init__(self) -> None:
         assert sum(self.counts.values()) == self.num_prompt_tokens, (self.counts, self.num_prompt_tokens)
@@ -70,9 +72,11 @@ class Ledger:
         return self.num_prompt_tokens - self.counts.get(Reason.BYPASSED, 0)
 
     def for_tenant(self) -> "Ledger":
-        """The same ledger without what other tenants do: ``isolated`` counts as ``new``."""
+        """The same ledger as if no other tenant existed: ``isolated`` becomes ``diverged`` or ``new``."""
         counts = dict(self.counts)
-        hidden = counts.pop(Reason.ISOLATED, 0)
-        if hidden:
-            counts[Reason.NEW] = counts.get(Reason.NEW, 0) + hidden
+        num_isolated = counts.pop(Reason.ISOLATED, 0)
+        num_diverged = self.num_isolated_diverged_tokens
+        for reason, count in ((Reason.DIVERGED, num_diverged), (Reason.NEW, num_isolated - num_diverged)):
+            if count:
+                counts[reason] = counts.get(reason, 0) + count
         return Ledger(self.num_prompt_tokens, counts, self.divergence, self.evicted_blocks_ago)

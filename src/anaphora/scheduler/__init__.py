@@ -1,0 +1,1 @@
+"""Continuous batching over the cache core: which tokens of which requests the next step computes."""

@@ -1,0 +1,46 @@
+"""What a prefix cache is made of, as one frozen, checked value."""
+
+from dataclasses import dataclass
+
+from anaphora.errors import ConfigError
+from anaphora.kvcache.eviction import EVICTION_POLICIES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheConfig:
+    """Settings of the cache core, the same in the engine, the simulator and the router.
+
+    What is remembered for the ledger's sake is bounded per namespace, so that no tenant's view depends on how much
+    others send. At most ``max_remembered_namespaces`` are remembered at all; of more, those used longest ago are
+    forgotten. An evicted block takes about 0.5 KB, a prompt 4 bytes a token.
+
+    Raises:
+        ConfigError: a value cannot be used; the message names the setting.
+    """
+
+    num_blocks: int
+    block_size: int = 16
+    """Tokens per block."""
+    enable_prefix_caching: bool = True
+    eviction_policy: str = "lru"
+    max_remembered_evictions: int = 16384
+    """Evicted blocks remembered per namespace, to tell ``evicted`` from ``new``."""
+    max_remembered_prompts: int = 128
+    """Earlier prompts remembered per namespace, to tell ``diverged`` from ``new``."""
+    max_remembered_namespaces: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("num_blocks", "block_size", "max_remembered_namespaces"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("max_remembered_evictions", "max_remembered_prompts"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.eviction_policy not in EVICTION_POLICIES:
+            known = ", ".join(sorted(EVICTION_POLICIES))
+            raise ConfigError(f"eviction_policy {self.eviction_policy!r} is not known; choose one of: {known}")
+
+    @property
+    def num_slots(self) -> int:
+        """Tokens whose keys and values the cache can hold."""
+        return self.num_blocks * self.block_size

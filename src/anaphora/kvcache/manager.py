@@ -1,0 +1,247 @@
+"""The cache core: which blocks a request gets, which it shares, and what becomes of them."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from anaphora.kvcache.block import Block
+from anaphora.kvcache.block_pool import BlockPool
+from anaphora.kvcache.block_table import BlockTable
+from anaphora.kvcache.census import CensusNode
+from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.eviction import EVICTION_POLICIES
+from anaphora.kvcache.explain import explain
+from anaphora.kvcache.integrity import check_integrity
+from anaphora.kvcache.ledger import Ledger
+from anaphora.kvcache.match import Match
+from anaphora.kvcache.memory import Memory
+from anaphora.kvcache.prefix_index import PrefixIndex, PrefixNode
+from anaphora.kvcache.stats import CacheStats
+from anaphora.kvcache.token_blocks import TokenBlocks
+from anaphora.types import BlockId, Namespace, RequestId
+
+
+class KVCacheManager:
+    """Hands out blocks and keeps the prefix index. Deals in tokens and block ids; never sees a request or a tensor.
+
+    A request's way: ``match`` (a question), ``admit``, then ``allocate`` and ``commit`` step by step, and ``free``.
+    """
+
+    def __init__(self, config: CacheConfig) -> None:
+        self.config = config
+        self.stats = CacheStats()
+        self.index = PrefixIndex()
+        self.census = CensusNode()
+        self.memory = Memory(config, self._on_forget)
+        self.pool = BlockPool(config.num_blocks, EVICTION_POLICIES[config.eviction_policy](), self._on_evict)
+        self._tables: dict[RequestId, BlockTable] = {}
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def match(
+        self, namespace: Namespace, tokens: TokenBlocks, *, lookup: bool = True, step: int | None = None
+    ) -> Match:
+        """The reusable prefix: cached blocks from the first token on, short of the last token, which must be computed.
+
+        Blocks that are pending in ``step`` count as cached. ``lookup=False``: the index is not asked.
+        """
+        lookup = lookup and self.config.enable_prefix_caching
+        limit = (tokens.num_tokens - 1) // self.config.block_size
+        nodes = self.index.match(namespace, tokens.full[:limit], step) if lookup else []
+        return Match(namespace, tokens, tuple(nodes), lookup, step)
+
+    def explain(self, match: Match) -> Ledger:
+        """Every token that ``match`` was asked for, by reason. To be asked before ``admit`` evicts anything."""
+        return explain(match, self.index, self.census, self.memory.get(match.namespace))
+
+    def fits(self, match: Match, num_tokens: int) -> bool:
+        """Whether ``admit`` would succeed."""
+        num_revived = sum(node.block is not None and node.block.ref_count == 0 for node in match.nodes)
+        return self._num_blocks(num_tokens) - len(match.nodes) <= self.pool.num_available - num_revived
+
+    def block_ids(self, request_id: RequestId) -> tuple[BlockId, ...]:
+        """The block table of a request."""
+        return self._tables[request_id].ids
+
+    @property
+    def tables(self) -> Mapping[RequestId, BlockTable]:
+        """The block tables of all requests that hold blocks, in the order of their admission."""
+        return MappingProxyType(self._tables)
+
+    @property
+    def usage(self) -> float:
+        """Share of the blocks that requests hold, 0 to 1."""
+        return 1 - self.pool.num_available / self.config.num_blocks
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def admit(self, request_id: RequestId, match: Match, num_tokens: int, *, step: int) -> BlockTable | None:
+        """Give a request its matched blocks and room for its first ``num_tokens`` tokens; ``None`` if there is no room.
+
+        Blocks that these tokens fill are pending from now on: requests admitted later in ``step`` match them.
+        """
+        assert request_id not in self._tables, request_id
+        assert match.num_cached_tokens < num_tokens <= match.tokens.num_tokens, (match, num_tokens)
+        if not self.fits(match, num_tokens):
+            return None
+        table = BlockTable(request_id, match.namespace, match.tokens)
+        for node in match.nodes:
+            assert node.block is not None
+            self.pool.acquire(node.block)
+            if node.owner is not None:
+                table.borrowed_from.add(node.owner)
+        table.extend([node.block for node in match.nodes if node.block is not None])
+        table.num_indexed = len(match.nodes)
+        table.node = match.nodes[-1] if match.nodes else None
+        self._tables[request_id] = table
+        self._grow(table, num_tokens, step)
+        return table
+
+    def allocate(self, request_id: RequestId, num_tokens: int, *, step: int) -> BlockTable | None:
+        """Make room for the request's first ``num_tokens`` tokens; ``None``, and no change, if blocks are too few."""
+        table = self._tables[request_id]
+        if self._num_blocks(num_tokens) - len(table.blocks) > self.pool.num_available:
+            return None
+        self._grow(table, num_tokens, step)
+        return table
+
+    def commit(self, request_id: RequestId, num_computed_tokens: int) -> None:
+        """The request's first ``num_computed_tokens`` tokens are computed: their full blocks are cached from now on.
+
+        A block that another request has cached meanwhile is given up for that one: equal blocks are stored once.
+        """
+        table = self._tables[request_id]
+        num_full = num_computed_tokens // self.config.block_size
+        if self.config.enable_prefix_caching:
+            while table.num_indexed < num_full and self._settle(table):
+                table.num_indexed += 1
+        assert all(node.owner is None for node in table.pending), table.pending
+        table.pending.clear()
+        table.borrowed_from.clear()
+
+    def withdraw(self, request_id: RequestId) -> None:
+        """The step that was to compute the request's pending blocks came to nothing: they leave the index."""
+        table = self._tables[request_id]
+        for node in reversed(table.pending):
+            node.detach()
+            if node.evicted_at is None:
+                self.index.remove(node)
+        table.pending.clear()
+
+    def dependents(self, request_id: RequestId) -> tuple[RequestId, ...]:
+        """Requests that have matched pending blocks of this one, in the order of their admission."""
+        if not self._tables[request_id].pending:
+            return ()
+        return tuple(table.request_id for table in self._tables.values() if request_id in table.borrowed_from)
+
+    def free(self, request_id: RequestId) -> None:
+        """Take a request's blocks back, tail first, so that the beginning of a prompt outlives its end."""
+        assert not self.dependents(request_id), self.dependents(request_id)
+        self.withdraw(request_id)
+        table = self._tables.pop(request_id)
+        for block in reversed(table.blocks):
+            self.pool.release(block)
+
+    def reset(self) -> bool:
+        """Forget all that is cached and remembered. ``False``, and no change, while any request holds blocks."""
+        if self._tables:
+            return False
+        for block_id in self.pool.eviction_order():
+            block = self.pool.blocks[block_id]
+            assert block.node is not None
+            block.node.detach()
+            self.pool.discard(block)
+        self.index.clear()
+        self.census = CensusNode()
+        self.memory.clear()
+        self.stats.num_resets += 1
+        return True
+
+    def remember_prompt(self, namespace: Namespace, prompt: bytes, request_id: RequestId) -> None:
+        """Keep an admitted prompt as an earlier prompt of its namespace."""
+        self.memory.touch(namespace).prompts.remember(prompt, request_id)
+
+    def forget_prompt(self, namespace: Namespace, prompt: bytes, request_id: RequestId) -> None:
+        """The admission came to nothing."""
+        memory = self.memory.get(namespace)
+        if memory is not None:
+            memory.prompts.forget(prompt, request_id)
+
+    def check_integrity(self) -> None:
+        """Account for every block and every node; an ``AssertionError`` names what is wrong."""
+        check_integrity(self)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _num_blocks(self, num_tokens: int) -> int:
+        return -(-num_tokens // self.config.block_size)
+
+    def _grow(self, table: BlockTable, num_tokens: int, step: int) -> None:
+        num_new = self._num_blocks(num_tokens) - len(table.blocks)
+        if num_new > 0:
+            table.extend(self.pool.take(num_new))
+        if self.config.enable_prefix_caching:
+            self._publish(table, num_tokens // self.config.block_size, step)
+
+    def _publish(self, table: BlockTable, num_full: int, step: int) -> None:
+        """Enter the blocks that this step fills as pending, up to the first that somebody else has already."""
+        assert not table.pending, table.pending
+        parent = table.node
+        for position in range(table.num_indexed, num_full):
+            node = self.index.insert(table.namespace, parent, table.tokens.full[position])
+            if node.block is not None:
+                break
+            node.attach(table.blocks[position])
+            node.owner = table.request_id
+            node.step = step
+            table.pending.append(node)
+            parent = node
+
+    def _settle(self, table: BlockTable) -> bool:
+        """Cache the first block of the table that is not yet; ``False`` if another request is still computing it."""
+        position = table.num_indexed
+        block = table.blocks[position]
+        node = self.index.insert(table.namespace, table.node, table.tokens.full[position])
+        if node.block is None:
+            node.attach(block)
+            self._store(node)
+        elif node.block is block:
+            if node.owner is not None:
+                self._store(node)
+        elif node.owner is not None:
+            return False
+        else:
+            self.pool.acquire(node.block)
+            self.pool.release(table.replace(position, node.block))
+        table.node = node
+        return True
+
+    def _store(self, node: PrefixNode) -> None:
+        """The node is cached from now on."""
+        node.owner = None
+        node.step = None
+        if node.evicted_at is not None:
+            memory = self.memory.get(node.namespace)
+            assert memory is not None
+            memory.drop_eviction(node)
+        parent = node.parent
+        assert parent is not None
+        node.census = (parent.census or self.census).enter(node.tokens)
+        self.stats.num_stored_blocks += 1
+
+    def _on_evict(self, block: Block) -> None:
+        node = block.node
+        assert node is not None
+        node.detach()
+        assert node.census is not None
+        node.census.leave()
+        node.census = None
+        self.stats.num_evicted_blocks += 1
+        memory = self.memory.get(node.namespace)
+        if memory is None:
+            self.index.remove(node)
+        else:
+            memory.add_eviction(node)
+
+    def _on_forget(self, node: PrefixNode) -> None:
+        if node.block is None:
+            self.index.remove(node)

@@ -1,0 +1,78 @@
+"""Earlier prompts of one namespace, bounded, and which of them a new prompt stayed together with longest."""
+
+from bisect import bisect_left
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from anaphora.kvcache.token_blocks import TOKEN_BYTES
+from anaphora.types import RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class NearestPrompt:
+    """An earlier prompt (packed tokens) and how many tokens it begins with in common with the one asked about."""
+
+    request_id: RequestId
+    prompt: bytes
+    num_common_tokens: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Length of the earlier prompt."""
+        return len(self.prompt) // TOKEN_BYTES
+
+
+class PromptMemory:
+    """Packed prompts in byte order: the one with the longest common beginning is always a neighbour.
+
+    So the question costs a binary search, however many prompts are remembered. Of more than ``max_prompts`` the one
+    seen longest ago is forgotten.
+    """
+
+    def __init__(self, max_prompts: int) -> None:
+        self._max_prompts = max_prompts
+        self._sorted: list[bytes] = []
+        self._request_ids: OrderedDict[bytes, RequestId] = OrderedDict()  # by recency, the oldest first
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def remember(self, prompt: bytes, request_id: RequestId) -> None:
+        """Keep the prompt. One that is known already keeps the name of its first request and becomes the latest."""
+        if prompt in self._request_ids:
+            self._request_ids.move_to_end(prompt)
+            return
+        self._request_ids[prompt] = request_id
+        self._sorted.insert(bisect_left(self._sorted, prompt), prompt)
+        if len(self._sorted) > self._max_prompts:
+            self._remove(next(iter(self._request_ids)))
+
+    def forget(self, prompt: bytes, request_id: RequestId) -> None:
+        """Drop the prompt if this request brought it in."""
+        if self._request_ids.get(prompt) == request_id:
+            self._remove(prompt)
+
+    def nearest(self, prompt: bytes) -> NearestPrompt | None:
+        """The earlier prompt with the longest common beginning, of equals the longer; ``None`` if nothing is common."""
+        position = bisect_left(self._sorted, prompt)
+        neighbours = self._sorted[max(position - 1, 0) : position + 1]
+        common = [(num_common_tokens(prompt, other), len(other), other) for other in neighbours]
+        num_common, _, other = max(common, default=(0, 0, b""))
+        return NearestPrompt(self._request_ids[other], other, num_common) if num_common else None
+
+    def _remove(self, prompt: bytes) -> None:
+        del self._request_ids[prompt]
+        del self._sorted[bisect_left(self._sorted, prompt)]
+
+
+def num_common_tokens(a: bytes, b: bytes) -> int:
+    """Tokens that two packed sequences begin with in common. Found by halving, so that bytes are compared in bulk."""
+    low, high = 0, min(len(a), len(b)) // TOKEN_BYTES
+    while low < high:  # the first `low` tokens are equal; not more than `high` are
+        middle = (low + high + 1) // 2
+        span = slice(low * TOKEN_BYTES, middle * TOKEN_BYTES)
+        if a[span] == b[span]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,38 @@
+"""What one step is to compute: frozen records that the model runner reads."""
+
+from dataclasses import dataclass
+
+from anaphora.scheduler.request import Request
+from anaphora.types import BlockId, RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRequest:
+    """One request's part of a step: tokens ``[start, start + num_new_tokens)``.
+
+    After the step ``start + num_new_tokens`` tokens lie in the blocks of ``block_table``. Between steps a block of a
+    table may be replaced by another with equal content; in one step the table does not change.
+    """
+
+    request: Request
+    start: int
+    num_new_tokens: int
+    block_table: tuple[BlockId, ...]
+    samples: bool
+    """Whether the last known token is among them, so that the next one is sampled. Never for ``max_tokens=0``."""
+
+    @property
+    def end(self) -> int:
+        """Tokens computed after this step."""
+        return self.start + self.num_new_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOutput:
+    """One step. Requests are in the order of their scheduling: a request may read what an earlier one computes."""
+
+    step: int
+    scheduled: tuple[ScheduledRequest, ...]
+    preempted: tuple[RequestId, ...]
+    num_tokens: int
+    """Tokens to compute, over all requests."""

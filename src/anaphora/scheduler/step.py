@@ -1,0 +1,42 @@
+"""The step that is being put together or computed."""
+
+from dataclasses import dataclass, field
+
+from anaphora.scheduler.output import ScheduledRequest, SchedulerOutput
+from anaphora.scheduler.request import Request
+from anaphora.types import BlockId, RequestId
+
+
+@dataclass(slots=True)
+class Step:
+    """What ``schedule`` has decided so far, and what of it still holds when the results come in."""
+
+    number: int
+    budget: int
+    """Tokens that the step still has room for."""
+    scheduled: list[ScheduledRequest] = field(default_factory=list)
+    preempted: list[RequestId] = field(default_factory=list)
+    members: set[Request] = field(default_factory=set)
+    """Requests whose part of the step still counts: not those that were aborted or put back meanwhile."""
+    admitted: dict[Request, bool] = field(default_factory=dict)
+    """Requests admitted in this step; whether for the first time."""
+    output: SchedulerOutput | None = None
+
+    def add(self, request: Request, num_new_tokens: int, block_table: tuple[BlockId, ...]) -> None:
+        """Make a request part of the step."""
+        start = request.num_computed_tokens
+        samples = start + num_new_tokens == request.num_tokens and request.max_tokens > 0
+        self.scheduled.append(ScheduledRequest(request, start, num_new_tokens, block_table, samples))
+        self.members.add(request)
+        self.budget -= num_new_tokens
+
+    def drop(self, request: Request) -> None:
+        """The request's part does not count any more."""
+        self.members.discard(request)
+        self.admitted.pop(request, None)
+
+    def close(self) -> SchedulerOutput:
+        """The decision stands."""
+        num_tokens = sum(part.num_new_tokens for part in self.scheduled)
+        self.output = SchedulerOutput(self.number, tuple(self.scheduled), tuple(self.preempted), num_tokens)
+        return self.output
