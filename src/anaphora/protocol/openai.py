@@ -93,6 +93,7 @@ class GenerationFields(BaseModel):
     stop_token_ids: list[int] | None = Field(None, max_length=MAX_LISTED_TOKENS)
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
     logit_bias: Annotated[dict[int, float] | None, PlainValidator(_read_logit_bias)] = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None

@@ -22,7 +22,6 @@ _HARMLESS_IN_BOTH: Mapping[str, tuple[object, ...]] = {
     "prompt_logprobs": (),
     "response_format": ({"type": "text"},),
     "return_tokens_as_token_ids": (False,),
-    "skip_special_tokens": (True,),
     "spaces_between_special_tokens": (True,),
     "structured_outputs": (),
     "truncate_prompt_tokens": (),

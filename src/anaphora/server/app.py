@@ -1,0 +1,53 @@
+"""The ASGI application: routes, and one place where every error becomes an answer."""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from anaphora.errors import AnaphoraError
+from anaphora.server.access import Access
+from anaphora.server.answering import Answerer
+from anaphora.server.backend import Backend
+from anaphora.server.errors import error_response
+from anaphora.server.latency import LatencyHistograms
+from anaphora.server.metrics import Metrics
+from anaphora.server.openai_routes import OpenAIRoutes
+from anaphora.server.operator_routes import OperatorRoutes
+from anaphora.server.settings import ServerSettings
+
+CLIENT_CLOSED_REQUEST = 499
+"""Status of an answer that nobody is there to read; it shows in access logs only."""
+
+
+def build_app(backend: Backend, settings: ServerSettings) -> Starlette:
+    """The server for one engine. It neither starts nor stops the engine."""
+    access = Access(settings)
+    latencies = LatencyHistograms()
+    api = OpenAIRoutes(backend, settings, access, Answerer(backend, latencies))
+    operator = OperatorRoutes(backend, access, Metrics(backend, latencies, settings.served_model_names[0]))
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", api.chat_completions, methods=["POST"]),
+            Route("/v1/completions", api.completions, methods=["POST"]),
+            Route("/v1/models", api.models),
+            Route("/v1/models/{model:path}", api.model),
+            Route("/tokenize", api.tokenize, methods=["POST"]),
+            Route("/detokenize", api.detokenize, methods=["POST"]),
+            Route("/health", operator.health),
+            Route("/version", operator.version),
+            Route("/metrics", operator.metrics),
+            Route("/reset_prefix_cache", operator.reset_prefix_cache, methods=["POST"]),
+        ],
+        exception_handlers={
+            AnaphoraError: error_response,
+            HTTPException: error_response,
+            ClientDisconnect: _nobody_listens,
+            Exception: error_response,
+        },
+    )
+
+
+async def _nobody_listens(request: Request, error: Exception) -> Response:
+    return Response(status_code=CLIENT_CLOSED_REQUEST)

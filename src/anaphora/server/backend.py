@@ -1,0 +1,35 @@
+"""What the server needs of an engine. ``AsyncEngine`` is one; the tests have a scripted one."""
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from anaphora.engine import EngineConfig, EngineStats, GenerationRequest, KVCapacity, RequestOutput
+from anaphora.tokenizer.tokenizer import Tokenizer
+
+
+class Backend(Protocol):
+    """The engine as the server sees it."""
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def config(self) -> EngineConfig: ...
+
+    @property
+    def max_model_len(self) -> int:
+        """Prompt and output of one request together, in tokens."""
+
+    @property
+    def kv_capacity(self) -> KVCapacity: ...
+
+    @property
+    def is_healthy(self) -> bool: ...
+
+    def generate(self, request: GenerationRequest) -> AsyncGenerator[RequestOutput, None]:
+        """Outputs until one has a ``finish_reason``. Closing it early aborts the request and frees its blocks."""
+
+    def stats(self) -> EngineStats: ...
+
+    async def reset_prefix_cache(self) -> bool:
+        """Forget all cached blocks; ``False`` while blocks are in use, and then nothing was reset."""

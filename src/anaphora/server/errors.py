@@ -1,0 +1,97 @@
+"""Errors become OpenAI's error object with the right status; nobody sees a traceback."""
+
+import logging
+from collections.abc import Mapping
+
+from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from anaphora.errors import (
+    AnaphoraError,
+    EngineDeadError,
+    EngineOverloadedError,
+    RequestError,
+    UnknownModelError,
+)
+from anaphora.protocol.answers import ErrorAnswer
+
+RETRY_AFTER_S = 1
+_log = logging.getLogger(__name__)
+
+
+class WrongKeyError(RequestError):
+    """No API key, or one that is not known (HTTP 401)."""
+
+
+class ForbiddenError(RequestError):
+    """The route is the operator's, and this request is not shown to be his (HTTP 403)."""
+
+
+class BodyTooLargeError(RequestError):
+    """The body is longer than the server reads (HTTP 413)."""
+
+
+class CacheInUseError(RequestError):
+    """The prefix cache was not reset, since requests hold blocks of it (HTTP 409)."""
+
+
+_STATUS: Mapping[type[Exception], int] = {
+    WrongKeyError: 401,
+    ForbiddenError: 403,
+    UnknownModelError: 404,
+    CacheInUseError: 409,
+    BodyTooLargeError: 413,
+    RequestError: 400,
+    EngineOverloadedError: 503,
+    EngineDeadError: 503,
+}
+_HEADERS: Mapping[type[Exception], Mapping[str, str]] = {
+    WrongKeyError: {"WWW-Authenticate": "Bearer"},
+    BodyTooLargeError: {"Connection": "close"},
+    EngineOverloadedError: {"Retry-After": str(RETRY_AFTER_S)},
+}
+_CODES: Mapping[int, str] = {
+    400: "invalid_value",
+    401: "invalid_api_key",
+    403: "forbidden",
+    404: "unknown_url",
+    405: "method_not_allowed",
+    409: "cache_in_use",
+    413: "body_too_large",
+    500: "internal_error",
+    503: "unavailable",
+}
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status that an error means; 500 for what nobody foresaw."""
+    if isinstance(error, HTTPException):
+        return error.status_code
+    return next((_STATUS[cls] for cls in type(error).__mro__ if cls in _STATUS), 500)
+
+
+def error_answer(error: Exception) -> ErrorAnswer:
+    """The JSON object that tells a client about an error."""
+    status = status_of(error)
+    told = isinstance(error, AnaphoraError | HTTPException)
+    message = (error.detail if isinstance(error, HTTPException) else str(error)) if told else "internal server error"
+    return {
+        "error": {
+            "message": message,
+            "type": "invalid_request_error" if status < 500 else "server_error",
+            "param": getattr(error, "param", None),
+            "code": getattr(error, "code", None) or _CODES.get(status, "error"),
+        }
+    }
+
+
+async def error_response(request: Request, error: Exception) -> Response:
+    """Starlette's exception handler for everything."""
+    status = status_of(error)
+    headers = dict(_HEADERS.get(type(error), getattr(error, "headers", None) or {}))
+    if isinstance(error, HTTPException) and status in (404, 405):
+        what = "no such path" if status == 404 else f"{request.method} is not allowed"
+        error = HTTPException(status, f"{what}: {request.method} {request.url.path}")
+    return Response(to_json(error_answer(error)), status, headers, media_type="application/json")
