@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anaphora.checkpoints.config_reader import read_model_config
+from anaphora.checkpoints.default_model import DEFAULT_MODEL, make_packaged
 from anaphora.checkpoints.folder import check_folder
+from anaphora.checkpoints.gguf_conversion import converted_folder
 from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.checkpoints.progress import Progress, silent
 from anaphora.errors import CheckpointError
@@ -29,9 +31,11 @@ def find_checkpoint(model: str | None = None, *, progress: Progress = silent) ->
     Raises:
         CheckpointError: there is no such model, or it cannot be fetched, converted or understood.
     """
-    if model is None:
-        raise CheckpointError("no model was named: give a model folder")
+    if model is None or model == DEFAULT_MODEL:
+        return _open(DEFAULT_MODEL, make_packaged(progress))
     path = Path(model).expanduser()
+    if path.is_file():
+        return _open(path.stem, converted_folder(path, progress))
     if not path.is_dir():
         raise CheckpointError(f"{model} is no folder: give a model folder")
     return _open(path.resolve().name, path)

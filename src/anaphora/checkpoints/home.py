@@ -9,7 +9,6 @@ import errno
 import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,10 +50,8 @@ def make_once(target: Path, make: Callable[[Path], None], progress: Progress) ->
 
 @contextmanager
 def _lock(target: Path, progress: Progress) -> Iterator[None]:
-    folder = anaphora_home() / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{target.name}.lock").open("w") as file:
+    with _lock_file(target.name).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -63,19 +60,37 @@ def _lock(target: Path, progress: Progress) -> Iterator[None]:
         yield
 
 
+def _lock_file(name: str) -> Path:
+    folder = anaphora_home() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.lock"
+
+
 @contextmanager
 def _workshop(target: Path) -> Iterator[Path]:
-    """A path to make ``target`` at, in the same file system; whatever an earlier process left there is removed."""
+    """A path to make ``target`` at, in the same file system. The lock must be held."""
     partial = anaphora_home() / "partial"
     partial.mkdir(exist_ok=True)
-    prefix = f"{target.name}."
-    for stale in partial.glob(f"{prefix}*"):
-        shutil.rmtree(stale)
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=partial))
+    folder = partial / target.name
+    if folder.exists():
+        shutil.rmtree(folder)
+    _remove_abandoned(partial)
+    folder.mkdir()
     try:
         yield folder / target.name
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(partial: Path) -> None:
+    """Remove what processes that died were making: everything whose lock nobody holds."""
+    for folder in partial.iterdir():
+        with _lock_file(folder.name).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
