@@ -20,7 +20,7 @@ def summarise(samples: Sequence[Sample], run: Mapping[str, Any], path: str) -> d
         "failures": [f"{s.server}: {s.detail['error']}" for s in samples if s.measure == "failure"],
         "rows": [summarise_row(row, samples, path) for row in AIMED],
         "shown": [summarise_row(row, samples, path) for row in SHOWN],
-        "host_stages": _stages(samples),
+        "host_stages": host_stages(samples),
     }
 
 
@@ -74,10 +74,13 @@ def slope_per_thousand(samples: Sequence[Sample]) -> float:
     return 1000 * statistics.linear_regression(tokens, medians).slope
 
 
-def sum_of_stages(samples: Sequence[Sample]) -> float:
-    """The stages' medians, added up."""
-    stages = {s.detail["stage"] for s in samples}
-    return sum(statistics.median(s.value for s in samples if s.detail["stage"] == stage) for stage in stages)
+def host_stages(samples: Sequence[Sample]) -> dict[str, float]:
+    """Median milliseconds of each stage of the host's work, in the order in which a request passes them."""
+    of_host = [s for s in samples if s.measure == "host_stage_ms"]
+    names = dict.fromkeys(s.detail["stage"] for s in of_host)
+    return {
+        name: round(statistics.median(s.value for s in of_host if s.detail["stage"] == name), DIGITS) for name in names
+    }
 
 
 def noise(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -96,7 +99,6 @@ _STATISTICS: dict[Statistic, Callable[[Sequence[Sample]], float]] = {
     "median": lambda samples: statistics.median(s.value for s in samples),
     "least": lambda samples: min(s.value for s in samples),
     "slope": slope_per_thousand,
-    "sum_of_stages": sum_of_stages,
 }
 
 
@@ -115,11 +117,3 @@ def _tokens(sample: Sample) -> float:
 def _spread(samples: Sequence[Sample]) -> dict[str, float]:
     values = [s.value for s in samples]
     return {"num": len(values), "min": round(min(values), DIGITS), "max": round(max(values), DIGITS)}
-
-
-def _stages(samples: Sequence[Sample]) -> dict[str, float]:
-    of_host = [s for s in samples if s.measure == "host_stage_ms"]
-    names = dict.fromkeys(s.detail["stage"] for s in of_host)
-    return {
-        name: round(statistics.median(s.value for s in of_host if s.detail["stage"] == name), DIGITS) for name in names
-    }

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from benchmarks.cpu.client import ServerFailedError, read_reply
 from benchmarks.cpu.compare import write_summary
+from benchmarks.cpu.host_path import STAGES, stage_times_ms
 from benchmarks.cpu.prompts import NEW_TOKENS, PromptSizer, system_prompt
 from benchmarks.cpu.rows import AIMED, Row
 from benchmarks.cpu.sample import Recorder, Sample, read_samples
 from benchmarks.cpu.servers import portable
-from benchmarks.cpu.summary import is_met, noise, slope_per_thousand, sum_of_stages, summarise_row
+from benchmarks.cpu.summary import host_stages, is_met, noise, slope_per_thousand, summarise_row
 
 RUN = {
     "run": "r1",
@@ -79,14 +80,23 @@ def test_slope_is_least_squares_through_medians_over_cached_tokens() -> None:
     assert slope_per_thousand(samples) == pytest.approx(15)  # medians 110, 120, 140
 
 
-def test_host_stages_add_up_by_their_medians() -> None:
+def test_a_hits_host_time_is_cut_at_the_stamps() -> None:
+    stamps = [(name, 10.0 + i) for i, name in enumerate(STAGES) if name != "received"]
+    times = stage_times_ms(9.5, stamps, 15.25)
+    assert list(times) == list(STAGES.values())
+    assert list(times.values()) == [500, 1000, 1000, 1000, 1000, 1250]
+    with pytest.raises(ValueError, match="stamps of one request"):
+        stage_times_ms(9.5, stamps * 2, 15.25)
+
+
+def test_host_stages_are_shown_by_their_medians_in_order() -> None:
     values = {"tokenise": (1.0, 3.0, 2.0), "schedule": (0.5, 0.5, 9.0)}
     samples = [
         Sample(measure="host_stage_ms", server="ours", value=v, detail={"stage": stage})
         for stage, of_stage in values.items()
         for v in of_stage
     ]
-    assert sum_of_stages(samples) == 2.5
+    assert list(host_stages(samples).items()) == [("tokenise", 2.0), ("schedule", 0.5)]
 
 
 def cold(server: str, *values: float) -> list[Sample]:
