@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anaphora.checkpoints.config_reader import read_model_config
-from anaphora.checkpoints.default_model import DEFAULT_MODEL, make_packaged
+from anaphora.checkpoints.default_model import DEFAULT_MODEL, default_folder
 from anaphora.checkpoints.folder import check_folder
 from anaphora.checkpoints.gguf_conversion import converted_folder
+from anaphora.checkpoints.hub import hub_folder, is_hub_name
 from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.checkpoints.progress import Progress, silent
 from anaphora.errors import CheckpointError
@@ -32,13 +33,17 @@ def find_checkpoint(model: str | None = None, *, progress: Progress = silent) ->
         CheckpointError: there is no such model, or it cannot be fetched, converted or understood.
     """
     if model is None or model == DEFAULT_MODEL:
-        return _open(DEFAULT_MODEL, make_packaged(progress))
+        return _open(DEFAULT_MODEL, default_folder(progress))
     path = Path(model).expanduser()
+    if path.is_dir():
+        return _open(path.resolve().name, path)
     if path.is_file():
         return _open(path.stem, converted_folder(path, progress))
-    if not path.is_dir():
-        raise CheckpointError(f"{model} is no folder: give a model folder")
-    return _open(path.resolve().name, path)
+    if not is_hub_name(model) or path.suffix == ".gguf":
+        raise CheckpointError(
+            f"{model}: no such folder or file, and no name on the hub (owner/name): check the spelling"
+        )
+    return _open(model, hub_folder(model, progress))
 
 
 def _open(name: str, folder: Path) -> Checkpoint:

