@@ -42,3 +42,11 @@ class CensusNode:
             node = child
             num_held += 1
         return num_held
+
+    def num_descendants(self) -> int:
+        """Prefixes that some namespace holds below this one."""
+        stack, count = [self], -1
+        while stack:
+            stack.extend(stack.pop().children.values())
+            count += 1
+        return count

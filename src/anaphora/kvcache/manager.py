@@ -3,36 +3,38 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from anaphora.kvcache.block import Block
+from anaphora.kvcache.block_key import ROOT_KEY
 from anaphora.kvcache.block_pool import BlockPool
 from anaphora.kvcache.block_table import BlockTable
-from anaphora.kvcache.census import CensusNode
 from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.events import CacheListener
 from anaphora.kvcache.eviction import EVICTION_POLICIES
 from anaphora.kvcache.explain import explain
 from anaphora.kvcache.integrity import check_integrity
 from anaphora.kvcache.ledger import Ledger
 from anaphora.kvcache.match import Match
-from anaphora.kvcache.memory import Memory
-from anaphora.kvcache.prefix_index import PrefixIndex, PrefixNode
+from anaphora.kvcache.prefix_cache import PrefixCache
+from anaphora.kvcache.prefix_index import PrefixNode
 from anaphora.kvcache.stats import CacheStats
 from anaphora.kvcache.token_blocks import TokenBlocks
-from anaphora.types import BlockId, Namespace, RequestId
+from anaphora.types import BlockId, BlockKey, Namespace, RequestId
 
 
 class KVCacheManager:
     """Hands out blocks and keeps the prefix index. Deals in tokens and block ids; never sees a request or a tensor.
 
+    ``listener`` is told of every block stored and removed, by keys that continue ``root_key``.
+
     A request's way: ``match`` (a question), ``admit``, then ``allocate`` and ``commit`` step by step, and ``free``.
     """
 
-    def __init__(self, config: CacheConfig) -> None:
+    def __init__(
+        self, config: CacheConfig, *, listener: CacheListener | None = None, root_key: BlockKey = ROOT_KEY
+    ) -> None:
         self.config = config
         self.stats = CacheStats()
-        self.index = PrefixIndex()
-        self.census = CensusNode()
-        self.memory = Memory(config, self._on_forget)
-        self.pool = BlockPool(config.num_blocks, EVICTION_POLICIES[config.eviction_policy](), self._on_evict)
+        self.prefixes = PrefixCache(config, self.stats, listener, root_key)
+        self.pool = BlockPool(config.num_blocks, EVICTION_POLICIES[config.eviction_policy](), self.prefixes.evict)
         self._tables: dict[RequestId, BlockTable] = {}
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -46,12 +48,13 @@ class KVCacheManager:
         """
         lookup = lookup and self.config.enable_prefix_caching
         limit = (tokens.num_tokens - 1) // self.config.block_size
-        nodes = self.index.match(namespace, tokens.full[:limit], step) if lookup else []
+        nodes = self.prefixes.index.match(namespace, tokens.full[:limit], step) if lookup else []
         return Match(namespace, tokens, tuple(nodes), lookup, step)
 
     def explain(self, match: Match) -> Ledger:
         """Every token that ``match`` was asked for, by reason. To be asked before ``admit`` evicts anything."""
-        return explain(match, self.index, self.census, self.memory.get(match.namespace))
+        prefixes = self.prefixes
+        return explain(match, prefixes.index, prefixes.census, prefixes.memory.get(match.namespace))
 
     def fits(self, match: Match, num_tokens: int) -> bool:
         """Whether ``admit`` would succeed."""
@@ -122,9 +125,7 @@ class KVCacheManager:
         """The step that was to compute the request's pending blocks came to nothing: they leave the index."""
         table = self._tables[request_id]
         for node in reversed(table.pending):
-            node.detach()
-            if node.evicted_at is None:
-                self.index.remove(node)
+            self.prefixes.withdraw(node)
         table.pending.clear()
 
     def dependents(self, request_id: RequestId) -> tuple[RequestId, ...]:
@@ -150,19 +151,17 @@ class KVCacheManager:
             assert block.node is not None
             block.node.detach()
             self.pool.discard(block)
-        self.index.clear()
-        self.census = CensusNode()
-        self.memory.clear()
-        self.stats.num_resets += 1
+        self.prefixes.clear()
         return True
 
     def remember_prompt(self, namespace: Namespace, prompt: bytes, request_id: RequestId) -> None:
         """Keep an admitted prompt as an earlier prompt of its namespace."""
-        self.memory.touch(namespace).prompts.remember(prompt, request_id)
+        if self.config.enable_prefix_caching:
+            self.prefixes.memory.touch(namespace).prompts.remember(prompt, request_id)
 
     def forget_prompt(self, namespace: Namespace, prompt: bytes, request_id: RequestId) -> None:
         """The admission came to nothing."""
-        memory = self.memory.get(namespace)
+        memory = self.prefixes.memory.get(namespace)
         if memory is not None:
             memory.prompts.forget(prompt, request_id)
 
@@ -185,63 +184,34 @@ class KVCacheManager:
     def _publish(self, table: BlockTable, num_full: int, step: int) -> None:
         """Enter the blocks that this step fills as pending, up to the first that somebody else has already."""
         assert not table.pending, table.pending
-        parent = table.node
+        node = table.node
         for position in range(table.num_indexed, num_full):
-            node = self.index.insert(table.namespace, parent, table.tokens.full[position])
-            if node.block is not None:
+            node = self._publish_one(table, node, position, step)
+            if node is None:
                 break
-            node.attach(table.blocks[position])
-            node.owner = table.request_id
-            node.step = step
             table.pending.append(node)
-            parent = node
+
+    def _publish_one(
+        self, table: BlockTable, parent: PrefixNode | None, position: int, step: int | None
+    ) -> PrefixNode | None:
+        tokens, block = table.tokens.full[position], table.blocks[position]
+        return self.prefixes.publish(table.namespace, parent, tokens, block, owner=table.request_id, step=step)
 
     def _settle(self, table: BlockTable) -> bool:
         """Cache the first block of the table that is not yet; ``False`` if another request is still computing it."""
         position = table.num_indexed
         block = table.blocks[position]
-        node = self.index.insert(table.namespace, table.node, table.tokens.full[position])
-        if node.block is None:
-            node.attach(block)
-            self._store(node)
-        elif node.block is block:
-            if node.owner is not None:
-                self._store(node)
+        node = self.prefixes.index.child(table.namespace, table.node, table.tokens.full[position])
+        if node is None or node.block is None:
+            node = self._publish_one(table, table.node, position, None)
+        assert node is not None
+        assert node.block is not None
+        if node.owner == table.request_id:
+            self.prefixes.store(node)
         elif node.owner is not None:
             return False
-        else:
+        elif node.block is not block:
             self.pool.acquire(node.block)
             self.pool.release(table.replace(position, node.block))
         table.node = node
         return True
-
-    def _store(self, node: PrefixNode) -> None:
-        """The node is cached from now on."""
-        node.owner = None
-        node.step = None
-        if node.evicted_at is not None:
-            memory = self.memory.get(node.namespace)
-            assert memory is not None
-            memory.drop_eviction(node)
-        parent = node.parent
-        assert parent is not None
-        node.census = (parent.census or self.census).enter(node.tokens)
-        self.stats.num_stored_blocks += 1
-
-    def _on_evict(self, block: Block) -> None:
-        node = block.node
-        assert node is not None
-        node.detach()
-        assert node.census is not None
-        node.census.leave()
-        node.census = None
-        self.stats.num_evicted_blocks += 1
-        memory = self.memory.get(node.namespace)
-        if memory is None:
-            self.index.remove(node)
-        else:
-            memory.add_eviction(node)
-
-    def _on_forget(self, node: PrefixNode) -> None:
-        if node.block is None:
-            self.index.remove(node)

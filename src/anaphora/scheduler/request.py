@@ -66,7 +66,7 @@ class Request:
         self._arrival: int | None = None
         self._status = RequestStatus.WAITING
         self._num_computed_tokens = 0
-        self._num_lost_tokens = 0
+        self._num_tokens_once_computed = 0
         self._num_recomputed_tokens = 0
         self._ledger: Ledger | None = None
         self._finish_reason: FinishReason | None = None
@@ -160,11 +160,6 @@ class Request:
         self._num_computed_tokens = num_cached_tokens
         self._ledger = self._ledger or ledger
 
-    def confirm_admission(self, num_cached_tokens: int) -> None:
-        """The first step since the admission has succeeded."""
-        self._num_recomputed_tokens += max(0, self._num_lost_tokens - num_cached_tokens)
-        self._num_lost_tokens = 0
-
     def revoke_admission(self, *, is_first: bool) -> None:
         """The first step since the admission came to nothing: back to where it was."""
         assert self._status is RequestStatus.RUNNING, self
@@ -177,14 +172,18 @@ class Request:
         """Its blocks are taken away."""
         assert self._status is RequestStatus.RUNNING, self
         self._status = RequestStatus.PREEMPTED
-        self._num_lost_tokens = self._num_computed_tokens
         self._num_computed_tokens = 0
 
-    def advance(self, num_tokens: int) -> None:
-        """``num_tokens`` more tokens are computed."""
+    def advance(self, num_tokens: int) -> int:
+        """``num_tokens`` more tokens are computed. Returns how many of them preemption had taken away."""
         assert self._status is RequestStatus.RUNNING, self
-        self._num_computed_tokens += num_tokens
-        assert self._num_computed_tokens <= self.num_tokens, self
+        start = self._num_computed_tokens
+        end = self._num_computed_tokens = start + num_tokens
+        assert end <= self.num_tokens, self
+        num_recomputed = max(0, min(end, self._num_tokens_once_computed) - start)
+        self._num_recomputed_tokens += num_recomputed
+        self._num_tokens_once_computed = max(end, self._num_tokens_once_computed)
+        return num_recomputed
 
     def append(self, token_id: int) -> None:
         """A token was sampled."""

@@ -8,7 +8,7 @@ from anaphora.kvcache.manager import KVCacheManager
 from anaphora.scheduler.arrival_queue import ArrivalQueue
 from anaphora.scheduler.config import SchedulerConfig
 from anaphora.scheduler.output import ScheduledRequest, SchedulerOutput
-from anaphora.scheduler.request import Request, RequestStatus
+from anaphora.scheduler.request import FinishReason, Request, RequestStatus
 from anaphora.scheduler.stats import SchedulerStats
 from anaphora.scheduler.step import Step
 from anaphora.types import RequestId
@@ -70,10 +70,9 @@ class Scheduler:
         request = self._requests.get(request_id)
         if request is None:
             return None
-        if request.status is RequestStatus.RUNNING:
-            self._put_back_dependents(request)
-        self._finish(request)
-        request.finish("abort")
+        if self._step is not None:
+            self._void(request, self._step)
+        self._finish(request, "abort")
         return request
 
     def reset_prefix_cache(self) -> bool:
@@ -102,6 +101,12 @@ class Scheduler:
     def update(self, output: SchedulerOutput, sampled: Mapping[RequestId, int]) -> list[Request]:
         """Take in the results of a step: one token for each request that ``samples``. Returns those that finished."""
         step = self._close_step(output)
+        missing = [
+            p.request
+            for p in output.scheduled
+            if p.samples and p.request in step.members and p.request.request_id not in sampled
+        ]
+        assert not missing, missing
         finished: list[Request] = []
         for part in output.scheduled:
             if part.request in step.members:
@@ -219,37 +224,26 @@ class Scheduler:
 
     def _take_in(self, part: ScheduledRequest, step: Step, sampled: Mapping[RequestId, int]) -> None:
         request = part.request
-        if request in step.admitted:
-            self._confirm_admission(part, is_first=step.admitted[request])
-        request.advance(part.num_new_tokens)
+        if step.admitted.get(request):
+            assert request.ledger is not None
+            self.cache.stats.count(request.ledger)
+        self.stats.num_recomputed_tokens += request.advance(part.num_new_tokens)
         self.stats.num_computed_tokens += part.num_new_tokens
         self.cache.commit(request.request_id, part.end)
         if part.samples:
             self._append(request, sampled[request.request_id])
         elif part.end == request.num_tokens:  # max_tokens is 0, and the prompt is computed
-            self._finish(request)
-            request.finish("length")
-
-    def _confirm_admission(self, part: ScheduledRequest, *, is_first: bool) -> None:
-        request = part.request
-        num_before = request.num_recomputed_tokens
-        request.confirm_admission(part.start)
-        self.stats.num_recomputed_tokens += request.num_recomputed_tokens - num_before
-        if is_first:
-            assert request.ledger is not None
-            self.cache.stats.count(request.ledger)
+            self._finish(request, "length")
 
     def _append(self, request: Request, token_id: int) -> None:
         request.append(token_id)
         num_output = request.num_output_tokens
         if token_id in request.stop_token_ids and num_output >= request.min_tokens:
-            self._finish(request)
-            request.finish("stop", token_id)
+            self._finish(request, "stop", token_id)
         elif num_output >= request.max_tokens or request.num_tokens >= self._max_tokens:
-            self._finish(request)
-            request.finish("length")
+            self._finish(request, "length")
 
-    def _finish(self, request: Request) -> None:
+    def _finish(self, request: Request, reason: FinishReason, stop_reason: int | None = None) -> None:
         """Forget a request and free what it holds."""
         if request.status is RequestStatus.RUNNING:
             self.cache.free(request.request_id)
@@ -257,21 +251,24 @@ class Scheduler:
         else:
             self._waiting.remove(request)
         del self._requests[request.request_id]
-        if self._step is not None:
-            self._step.drop(request)
+        request.finish(reason, stop_reason)
 
-    def _put_back_dependents(self, request: Request) -> None:
-        for request_id in reversed(self.cache.dependents(request.request_id)):
-            assert self._step is not None
-            self._put_back(self._requests[request_id], self._step)
+    def _void(self, request: Request, step: Step) -> None:
+        """The request's part of the step will not be computed: nothing that rests on it counts."""
+        if request in step.members:
+            for request_id in reversed(self.cache.dependents(request.request_id)):
+                self._put_back(self._requests[request_id], step)
+            if request in step.admitted:
+                self._put_back(request, step)
+            step.members.discard(request)
 
     def _put_back(self, request: Request, step: Step) -> None:
-        """Undo an admission of this step."""
-        is_first = step.admitted[request]
+        """Undo an admission of this step: the request waits again."""
+        is_first = step.admitted.pop(request)
+        step.members.remove(request)
         self.cache.free(request.request_id)
         if is_first:
             self.cache.forget_prompt(request.namespace, request.blocks.to_bytes(), request.request_id)
         request.revoke_admission(is_first=is_first)
         self._running.remove(request)
         self._waiting.add(request)
-        step.drop(request)

@@ -30,11 +30,6 @@ class Step:
         self.members.add(request)
         self.budget -= num_new_tokens
 
-    def drop(self, request: Request) -> None:
-        """The request's part does not count any more."""
-        self.members.discard(request)
-        self.admitted.pop(request, None)
-
     def close(self) -> SchedulerOutput:
         """The decision stands."""
         num_tokens = sum(part.num_new_tokens for part in self.scheduled)

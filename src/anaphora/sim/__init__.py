@@ -1,0 +1,1 @@
+"""Replays of requests through the engine's own scheduler and cache core, without a model."""
