@@ -1,0 +1,138 @@
+"""``anaphora serve``: settings, socket, model, server, in this order, so that mistakes are told before the wait."""
+
+import asyncio
+import dataclasses
+import json
+import logging
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from anaphora.cli.keys import admin_key, api_keys
+from anaphora.cli.serve_settings import ServeSettings
+from anaphora.cli.settings_options import with_settings
+from anaphora.cli.settings_sources import resolve
+from anaphora.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from anaphora.engine import AsyncEngine, EngineConfig
+    from anaphora.server.settings import ServerSettings
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+_log = logging.getLogger(__name__)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("serve")(with_settings(serve))
+
+
+def serve(given: dict[str, Any], config: Path | None, dry_run: bool) -> None:
+    """Serve a model with the OpenAI API and a prefix cache."""
+    settings = resolve(given, config)
+    if dry_run:
+        print(json.dumps(shown(settings), indent=2))
+        return
+    _require_engine()
+    import uvloop
+
+    from anaphora.server.listener import bind
+
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt="%H:%M:%S")
+    with bind(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings, listener))
+
+
+def shown(settings: ServeSettings) -> dict[str, Any]:
+    """All settings by name; of the keys only how many there are, as logs are read by many."""
+    keys = {"api_key": len(api_keys(settings)), "admin_key": admin_key(settings) is not None}
+    return {**dataclasses.asdict(settings), **keys}
+
+
+def engine_config(settings: ServeSettings) -> "EngineConfig":
+    """The part that is the engine's; the names are the same.
+
+    Raises:
+        ConfigError: a value is out of its range.
+    """
+    from anaphora.engine import EngineConfig
+
+    own = {field.name for field in dataclasses.fields(EngineConfig)}
+    values = {name: value for name, value in dataclasses.asdict(settings).items() if name in own}
+    return EngineConfig(**{**values, "device": "cpu" if settings.device == "auto" else settings.device})
+
+
+def server_settings(settings: ServeSettings, model_name: str) -> "ServerSettings":
+    """The part that is the server's. ``model_name``: what the model is called if nobody says otherwise.
+
+    Raises:
+        ConfigError: a key is empty or its file cannot be read.
+    """
+    from anaphora.server.settings import ServerSettings
+
+    return ServerSettings(
+        served_model_names=settings.served_model_name or (settings.model or model_name,),
+        api_keys=api_keys(settings),
+        admin_key=admin_key(settings),
+        public_metrics=settings.public_metrics,
+        max_body_bytes=settings.max_body_bytes,
+        max_choices=settings.max_choices,
+    )
+
+
+def _require_engine() -> None:
+    try:
+        import httptools  # noqa: F401
+        import starlette  # noqa: F401
+        import torch  # noqa: F401
+        import uvicorn  # noqa: F401
+        import uvloop  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"serve needs {error.name}: pip install 'anaphora[engine]'") from None
+
+
+async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
+    from anaphora.checkpoints import TerminalProgress, find_checkpoint
+    from anaphora.engine import AsyncEngine
+    from anaphora.server.app import build_app
+    from anaphora.server.process import ServerProcess
+    from anaphora.server.stats_log import log_stats
+
+    config = engine_config(settings)
+    with TerminalProgress() as progress:
+        checkpoint = find_checkpoint(settings.model, progress=progress)
+    for_server = server_settings(settings, checkpoint.name)
+    engine = await AsyncEngine.start(config, checkpoint=checkpoint)
+    _log_banner(settings, for_server, engine)
+    process = ServerProcess(
+        build_app(engine, for_server),
+        stop_engine=lambda drain_s: engine.shutdown(drain_s=drain_s),
+        drain_s=settings.drain_seconds,
+        access_log=settings.access_log,
+    )
+    stats = asyncio.create_task(log_stats(engine))
+    try:
+        await process.serve(sockets=[listener])
+    finally:
+        stats.cancel()
+        await engine.shutdown(drain_s=0)
+
+
+def _log_banner(settings: ServeSettings, for_server: "ServerSettings", engine: "AsyncEngine") -> None:
+    """What is served and how; the effective prefix caching above all."""
+    _log.info("settings: %s", json.dumps(shown(settings)))
+    _log.info("serving %s as %s", engine.model_name, ", ".join(for_server.served_model_names))
+    if settings.enable_prefix_caching:
+        _log.info("prefix caching is on: shared beginnings of at least %d tokens are reused", settings.block_size)
+    else:
+        _log.info("prefix caching is off")
+    _log.info("KV cache: %s; %d tokens a request at most", engine.kv_capacity, engine.max_model_len)
+    if settings.gpu_memory_utilization is not None:
+        _log.info("gpu_memory_utilization has no effect on CPU: kv_cache_memory_bytes sizes the KV cache")
+    if settings.api_key or settings.admin_key:
+        _log.warning("keys on the command line show in the process list: prefer the environment or a file")
+    if not for_server.api_keys and settings.host not in ("127.0.0.1", "::1", "localhost"):
+        _log.warning("listening on %s without an API key: whoever reaches it may use it", settings.host)
