@@ -1,0 +1,108 @@
+"""On and off: how a request is made to miss, how that is proved, and in which order the arms take turns."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from anaphora.errors import TargetError
+from anaphora.lab.targets.base import ChatRequest, Reply, Target
+from anaphora.lab.usage import read_usage
+from anaphora.traces.records import Arm, Phase
+
+HEAD_TOKENS = 64
+"""What may stand before the nonce in a rendered prompt (the template's opening) and hit all the same."""
+
+
+class Mechanism(StrEnum):
+    """How the off arm misses."""
+
+    FLAG = "flag"
+    """Two servers, one with its prefix cache switched off. Arms run in blocks A B B A."""
+    SALT = "salt"
+    """One server; every off request has a ``cache_salt`` of its own. Arms take turns request by request."""
+    NONCE = "nonce"
+    """One server; every off request has other words in front of its prompt. Arms take turns request by request."""
+
+    @property
+    def off_means(self) -> str:
+        """What "off" is in this run, for people."""
+        return {
+            Mechanism.FLAG: "a second server started with --no-enable-prefix-caching",
+            Mechanism.SALT: "a cache_salt of its own for every request, so that nothing can hit",
+            Mechanism.NONCE: "other words in front of every prompt, so that nothing after them can hit",
+        }[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One request to be sent, and its place in the experiment (see :class:`anaphora.traces.records.RequestRecord`)."""
+
+    experiment: str
+    arm: Arm
+    phase: Phase
+    group: int
+    index: int
+    label: str
+    request: ChatRequest
+
+
+Round = tuple[Trial, ...]
+"""Trials that belong together: a pair of arms as a rule, or the one request that fills the cache."""
+
+
+def interleaved(rounds: Iterable[Round], rng: random.Random) -> list[Trial]:
+    """Round after round, the arms of each in random order: whatever drifts, drifts for both."""
+    return [trial for pair in rounds for trial in rng.sample(pair, len(pair))]
+
+
+def in_blocks(rounds: Sequence[Round]) -> list[Trial]:
+    """On, off, off, on: the first half of every experiment's rounds, then the second half in the other order of arms.
+
+    A steady drift then adds the same to both arms. Each arm keeps its own order.
+    """
+    half = {}
+    for experiment_group in dict.fromkeys((pair[0].experiment, pair[0].group) for pair in rounds):
+        members = [pair for pair in rounds if (pair[0].experiment, pair[0].group) == experiment_group]
+        half.update({id(pair): number >= (len(members) + 1) // 2 for number, pair in enumerate(members)})
+    order: list[Trial] = []
+    for late, arm in ((False, "on"), (False, "off"), (True, "off"), (True, "on")):
+        order += [trial for pair in rounds if half[id(pair)] is late for trial in pair if trial.arm == arm]
+    return order
+
+
+@dataclass(frozen=True, slots=True)
+class ArmsProof:
+    """Which mechanism was found to work, and what was seen."""
+
+    mechanism: Mechanism
+    seen: str
+
+
+async def prove_salt(target: Target, filler: ChatRequest) -> ArmsProof:
+    """Find out whether the target honours ``cache_salt``: a prompt that hits with one salt must miss with another.
+
+    ``filler`` is a prompt of some hundred tokens that is used nowhere else. Where the target refuses the field,
+    ignores it, or does not show its hits, the answer is :attr:`Mechanism.NONCE`.
+    """
+    first, again, other = [
+        await target.chat(ChatRequest(messages=filler.messages, max_tokens=1, cache_salt=f"{filler.cache_salt}/{name}"))
+        for name in ("a", "a", "b")
+    ]
+    if first.answer.error is not None:
+        plain = await target.chat(ChatRequest(messages=filler.messages, max_tokens=1))
+        if plain.answer.error is not None:
+            raise TargetError(f"the target refused a first request: {plain.answer.error}")
+        return ArmsProof(Mechanism.NONCE, f"cache_salt was refused ({first.answer.error})")
+    hit, miss = _cached(again), _cached(other)
+    if hit is None or miss is None:
+        return ArmsProof(Mechanism.NONCE, "the target does not tell its cached tokens, so a salt cannot be proved")
+    if hit == 0:
+        return ArmsProof(Mechanism.NONCE, "a repeated prompt did not hit: prefix caching seems to be off")
+    if miss > 0:
+        return ArmsProof(Mechanism.NONCE, f"cache_salt is ignored: {miss} tokens hit under another salt")
+    return ArmsProof(Mechanism.SALT, f"a prompt that hit ({hit} tokens) missed under another salt (0 tokens)")
+
+
+def _cached(reply: Reply) -> int | None:
+    return read_usage(reply.answer.usage).num_cached_tokens

@@ -1,0 +1,127 @@
+"""One run from beginning to end: servers, plan, warm-up, measuring; records on disk as they come."""
+
+import dataclasses
+import datetime
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from anaphora.errors import ConfigError
+from anaphora.lab import environment
+from anaphora.lab.address import BaseUrl
+from anaphora.lab.options import OURS, BenchOptions
+from anaphora.lab.pace import Pace
+from anaphora.lab.planning import Plan, make_plan
+from anaphora.lab.runner import Expected, Observer, Runner
+from anaphora.lab.targets.base import PromptTokenizer, Target
+from anaphora.lab.targets.managed import ManagedServer, free_port, serve_command
+from anaphora.lab.targets.openai import OpenAITarget
+from anaphora.lab.targets.tokenizer import LocalTokenizer
+from anaphora.traces.records import RECORDS_FILE, RecordWriter, RunHeader
+
+
+async def run_bench(options: BenchOptions, folder: Path, observer: Observer) -> None:
+    """Measure, and leave ``records.jsonl`` in ``folder``. Whatever ends the run, servers that it started are
+    stopped."""
+    async with AsyncExitStack() as stack:
+        writer = stack.enter_context(RecordWriter(folder / RECORDS_FILE))
+        if options.target == OURS:
+            servers = await _start_ours(options, folder, stack, observer)
+        else:
+            servers = {"main": await _reach(options, stack, observer)}
+        await measure(options, servers, writer, observer)
+
+
+async def measure(
+    options: BenchOptions, servers: Mapping[str, OpenAITarget], writer: RecordWriter, observer: Observer
+) -> None:
+    """Plan, warm up and send, on servers that stand: one named ``main``, or one ``on`` and one ``off``."""
+    target = servers.get("main") or servers["on"]
+    tokenizer: PromptTokenizer = LocalTokenizer.of_model(options.tokenizer) if options.tokenizer else target
+    observer.note("sizing the prompts")
+    plan = await make_plan(
+        options,
+        target,
+        tokenizer,
+        run_id=secrets.token_hex(4),
+        max_model_len=target.max_model_len,
+        note=observer.note,
+    )
+    writer.begin(_header(options, plan, await _describe(options, target, plan)))
+    await send(plan, servers, writer, observer)
+
+
+async def send(plan: Plan, servers: Mapping[str, Target], writer: RecordWriter, observer: Observer) -> None:
+    """Warm up, tell how long the rest should take, then send the trials."""
+    runner = Runner(servers, writer, observer)
+    warmed = await runner.run(plan.warmups, [Expected()] * len(plan.warmups))
+    pace = Pace.of(warmed[-1])
+    trials = list(zip(plan.trials, plan.expected, strict=True))
+    observer.planned(plan.trials, None if pace is None else [pace.cost_s(*trial) for trial in trials])
+    await runner.run(plan.trials, plan.expected)
+
+
+async def _start_ours(
+    options: BenchOptions, folder: Path, stack: AsyncExitStack, observer: Observer
+) -> dict[str, OpenAITarget]:
+    names = ("on", "off") if options.arms == "flag" else ("main",)
+    started: dict[str, tuple[ManagedServer, OpenAITarget]] = {}
+    for name in names:
+        port = free_port()
+        command = serve_command(options.model, port, prefix_caching=name != "off", extra=options.server_options)
+        server = await stack.enter_async_context(ManagedServer(command, folder / f"server-{name}.log"))
+        target = OpenAITarget(BaseUrl.parse(f"http://127.0.0.1:{port}"), clock=time.monotonic_ns)
+        started[name] = (server, target)
+        observer.note(f"starting the server{'' if name == 'main' else f' with caching {name}'}")
+        await server.wait_until_ready(target, limit_s=options.wait_s, on_wait=observer.waiting)
+        await _prepare(target, None, stack)
+    return {name: target for name, (_, target) in started.items()}
+
+
+async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Observer) -> OpenAITarget:
+    key = None
+    if options.api_key_env is not None and not (key := os.environ.get(options.api_key_env)):
+        raise ConfigError(f"the environment variable {options.api_key_env} is not set: it should hold the key")
+    base = BaseUrl.parse(options.target)
+    target = OpenAITarget(base, clock=time.monotonic_ns, api_key=key, api_key_env=options.api_key_env)
+    await target.wait_until_ready(limit_s=options.wait_s, on_wait=observer.waiting)
+    await _prepare(target, options.model, stack)
+    return target
+
+
+async def _prepare(target: OpenAITarget, model: str | None, stack: AsyncExitStack) -> None:
+    stack.push_async_callback(target.close)
+    await target.choose_model(model)
+    await target.open_connection()
+
+
+async def _describe(options: BenchOptions, target: OpenAITarget, plan: Plan) -> dict[str, Any]:
+    return {
+        "kind": "ours" if options.target == OURS else "OpenAI-compatible",
+        "base_url": "a server started for the run" if options.target == OURS else str(target.base),
+        "model": target.model,
+        "version": await target.version(),
+        "max_model_len": target.max_model_len,
+        "cache_settings": dict(plan.cache_settings),
+    }
+
+
+def _header(options: BenchOptions, plan: Plan, target: Mapping[str, Any]) -> RunHeader:
+    return RunHeader(
+        run_id=plan.run_id,
+        started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        num_planned_requests=len(plan.trials),
+        settings={
+            **{name: value for name, value in dataclasses.asdict(options).items() if name != "target"},
+            "command": options.command(),
+            "mechanism": plan.proof.mechanism.value,
+            "mechanism_proof": plan.proof.seen,
+            "exact_lengths": plan.exact_lengths,
+        },
+        target=target,
+        environment=environment.describe(),
+    )

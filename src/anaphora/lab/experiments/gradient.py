@@ -1,0 +1,124 @@
+"""How does the gain grow with the length of the shared prefix?
+
+One output token, so that TTFT is nearly all prefill. For each length the on arm sends one request that fills the
+cache, shown apart, then repeats; the off arm repeats what must miss. The simple lines are least squares through the
+medians of the lengths.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anaphora.lab import statistics
+from anaphora.lab.arms import Round, Trial
+from anaphora.lab.experiments.summary import interval, ms, of_arm, paired_reduction, percent, summarise
+from anaphora.lab.statistics import Line
+from anaphora.lab.timings import ttft_ms
+from anaphora.lab.usage import read_usage
+from anaphora.lab.witnesses import hit_rates, prompt_tokens
+from anaphora.lab.workloads.prompts import PromptFactory
+from anaphora.traces.records import Arm, RequestRecord
+
+NAME = "gradient"
+_PER_ROW = ("ttft_ms_interval", "num_requests", "num_failed", "num_not_streamed", "num_without_token")
+
+
+def rounds(prompts: PromptFactory, *, units_by_length: Mapping[int, int], repeats: int) -> list[Round]:
+    """For each length a round that fills the cache, then ``repeats`` rounds with both arms."""
+
+    def trial(arm: Arm, length: int, index: int) -> Trial:
+        return Trial(
+            experiment=NAME,
+            arm=arm,
+            phase="measured" if index else "first",
+            group=length,
+            index=index,
+            label=f"{length}-token prefix",
+            request=prompts.request(
+                family=f"{NAME}/{length}",
+                arm=arm,
+                number=index,
+                num_units=units_by_length[length],
+                question=prompts.texts.question,
+                max_tokens=1,
+            ),
+        )
+
+    plan: list[Round] = []
+    for length in units_by_length:
+        plan.append((trial("on", length, 0),))
+        plan += [(trial("on", length, i), trial("off", length, i)) for i in range(1, repeats + 1)]
+    return plan
+
+
+def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
+    """The experiment's part of the results."""
+    lengths = sorted({record.group for record in records})
+    rows = [_row(length, [r for r in records if r.group == length], seed) for length in lengths]
+    lines = fit_rows(rows)
+    return {
+        "rows": rows,
+        "fit": {name: None if line is None else line_as_stored(line) for name, line in lines.items()},
+        "slope_reduction_percent": percent(slope_reduction(lines)),
+        "hit_rate_percent": hit_rates([r for r in records if r.arm == "on"]),
+        "hit_rate_percent_after_first": hit_rates(of_arm(records, "on")),
+        "hit_rate_percent_off": hit_rates([r for r in records if r.arm == "off"]),
+    }
+
+
+def fit_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Line | None]:
+    """Lines through a table with ``prompt_tokens``, ``off_ttft_ms`` and ``on_ttft_ms``; rows without a value are
+    left out.
+
+    ``saved`` is the line of the difference, over the rows that have both.
+    """
+    by_name: dict[str, list[tuple[float, float]]] = {"off": [], "on": [], "saved": []}
+    for row in rows:
+        tokens, off, on = row["prompt_tokens"], row["off_ttft_ms"], row["on_ttft_ms"]
+        for name, value in (("off", off), ("on", on), ("saved", None if off is None or on is None else off - on)):
+            if tokens is not None and value is not None:
+                by_name[name].append((tokens, value))
+    return {
+        name: statistics.fit_line([x for x, _ in points], [y for _, y in points]) for name, points in by_name.items()
+    }
+
+
+def slope_reduction(lines: Mapping[str, Line | None]) -> float | None:
+    """By how many per cent the on line is flatter than the off line."""
+    off, on = lines["off"], lines["on"]
+    return (
+        None
+        if off is None or on is None
+        else statistics.reduction_percent(off.slope_ms_per_ktoken, on.slope_ms_per_ktoken)
+    )
+
+
+def line_as_stored(line: Line) -> dict[str, Any]:
+    """A line as ``results.json`` has it."""
+    return {
+        "slope_ms_per_ktoken": round(line.slope_ms_per_ktoken, 4),
+        "intercept_ms": round(line.intercept_ms, 4),
+        "r2": None if line.r2 is None else round(line.r2, 6),
+        "num_points": line.num_points,
+        "slope_interval": interval(line.slope_interval, ms),
+        "intercept_interval": interval(line.intercept_interval, ms),
+    }
+
+
+def _row(length: int, records: Sequence[RequestRecord], seed: int) -> dict[str, Any]:
+    arms = {arm: summarise(of_arm(records, arm), seed=seed) for arm in ("off", "on")}
+    off, on = arms["off"]["ttft_ms_median"], arms["on"]["ttft_ms_median"]
+    first = next((r for r in records if r.phase == "first"), None)
+    counts = [count for r in records if r.phase == "measured" and (count := prompt_tokens(r)) is not None]
+    cached = [count for r in of_arm(records, "on") if (count := read_usage(r.usage).num_cached_tokens) is not None]
+    return {
+        "prefix_tokens": length,
+        "prompt_tokens": statistics.median(counts),
+        "cached_tokens": statistics.median(cached),
+        "off_ttft_ms": off,
+        "on_ttft_ms": on,
+        "saved_ms": None if off is None or on is None else ms(off - on),
+        "reduction_percent": percent(statistics.reduction_percent(off, on)),
+        "reduction_percent_interval": paired_reduction(records, ttft_ms, seed=seed),
+        "first_request_ttft_ms": None if first is None else ms(ttft_ms(first)),
+        **{f"{arm}_{name}": arms[arm][name] for arm in ("off", "on") for name in _PER_ROW},
+    }

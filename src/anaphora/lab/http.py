@@ -1,0 +1,213 @@
+"""A small HTTP/1.1 client for timing: a warm connection, the clock read as bytes arrive, nothing parsed before its
+stamp.
+
+The clock starts when the whole request, encoded beforehand, is handed to the socket. Every piece of the answer
+carries the reading that was taken when the event loop delivered it; framing, decompression and JSON come after that.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from anaphora.errors import TargetError
+from anaphora.lab.address import BaseUrl
+from anaphora.lab.framing import ResponseFraming
+
+Clock = Callable[[], int]
+"""Monotonic nanoseconds: ``time.monotonic_ns`` outside tests."""
+
+
+class BodySink(Protocol):
+    """Takes the decoded body of an answer piece by piece, each with the stamp of the bytes that carried it."""
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
+    def feed(self, ns: int, piece: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What one request and its answer took. ``complete``: the answer reached its announced end."""
+
+    status: int
+    headers: Mapping[str, str]
+    sent_ns: int
+    first_byte_ns: int
+    end_ns: int
+    connection_reused: bool
+    complete: bool
+
+
+class Connection(asyncio.Protocol):
+    """One TCP or TLS connection. Arrivals are stamped and queued in the loop's own callback."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._arrivals: deque[tuple[int, bytes]] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self.lost_ns: int | None = None
+        self.num_exchanges = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._arrivals.append((self._clock(), data))
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost_ns = self._clock()
+        self._wake()
+
+    def send(self, request: bytes) -> int:
+        """Hand the request to the socket; returns the clock's reading just before."""
+        assert self._transport is not None
+        sent_ns = self._clock()
+        self._transport.write(request)
+        return sent_ns
+
+    async def arrival(self) -> tuple[int, bytes] | None:
+        """The next stamped bytes, or ``None`` once the connection is lost and everything was taken."""
+        while not self._arrivals:
+            if self.lost_ns is not None:
+                return None
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._arrivals.popleft()
+
+    @property
+    def is_idle(self) -> bool:
+        """Open, and nothing unasked has arrived: fit for the next request."""
+        return self.lost_ns is None and not self._arrivals
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class HttpClient:
+    """Requests to one base URL over connections that are kept. ``headers`` go with every request and are never
+    shown."""
+
+    def __init__(
+        self,
+        base: BaseUrl,
+        *,
+        headers: Mapping[str, str] | None = None,
+        clock: Clock,
+        connect_timeout_s: float = 10.0,
+        max_body_bytes: int = 64 << 20,
+    ) -> None:
+        self._base = base
+        self._headers = dict(headers or {})
+        self._clock = clock
+        self._connect_timeout_s = connect_timeout_s
+        self._max_body_bytes = max_body_bytes
+        self._idle: list[Connection] = []
+
+    async def exchange(
+        self, method: str, path: str, *, body: bytes = b"", sink: BodySink, timeout_s: float = 600.0
+    ) -> Exchange:
+        """Send one request and pass its answer to ``sink``. Raises :class:`TargetError` if none comes in time."""
+        request = self._encode(method, path, body)
+        try:
+            async with asyncio.timeout(timeout_s):
+                connection = await self._connect()
+                exchange = await self._converse(connection, request, sink)
+                if exchange is None:  # a kept connection that the server had closed meanwhile: once more on a fresh one
+                    connection = await self._connect(fresh=True)
+                    exchange = await self._converse(connection, request, sink)
+        except TimeoutError as error:
+            raise TargetError(f"{self._base} gave no complete answer within {timeout_s:g} s") from error
+        if exchange is None:
+            raise TargetError(f"{self._base} closed the connection without an answer: look into the server's log")
+        return exchange
+
+    async def open(self) -> None:
+        """Have a connection standing before the clock starts."""
+        self._idle.append(await self._connect())
+
+    async def close(self) -> None:
+        """Close the kept connections, and let the loop see them closed."""
+        while self._idle:
+            self._idle.pop().close()
+        await asyncio.sleep(0)
+
+    async def _connect(self, *, fresh: bool = False) -> Connection:
+        while self._idle and not fresh:
+            connection = self._idle.pop()
+            if connection.is_idle:
+                return connection
+            connection.close()
+        secure = ssl.create_default_context() if self._base.scheme == "https" else None
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._clock), self._base.host, self._base.port, ssl=secure
+                )
+        except TimeoutError as error:
+            raise TargetError(f"{self._base} does not accept connections: no reply to the attempt") from error
+        except ssl.SSLError as error:
+            raise TargetError(f"{self._base}: TLS failed ({error.reason}): is the scheme right?") from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise TargetError(
+                f"nothing answers at {self._base} ({reason}): start the server or correct --target"
+            ) from error
+        return connection
+
+    async def _converse(self, connection: Connection, request: bytes, sink: BodySink) -> Exchange | None:
+        """One request on this connection; ``None`` if a kept connection ended before the first byte of an answer."""
+        reused = connection.num_exchanges > 0
+        connection.num_exchanges += 1
+        framing = ResponseFraming()
+        first_byte_ns = 0
+        begun = False
+        num_bytes = 0
+        try:
+            sent_ns = end_ns = connection.send(request)
+            while not framing.complete and (arrival := await connection.arrival()) is not None:
+                end_ns, data = arrival
+                first_byte_ns = first_byte_ns or end_ns
+                num_bytes += len(data)
+                if num_bytes > self._max_body_bytes:
+                    raise TargetError(f"{self._base} sent more than {self._max_body_bytes} bytes in one answer")
+                piece = framing.feed(data)
+                if framing.has_head and not begun:
+                    begun = True
+                    sink.begin(framing.status, framing.headers)
+                if piece:
+                    sink.feed(end_ns, piece)
+        except BaseException:
+            connection.close()
+            raise
+        if not first_byte_ns:
+            return None
+        framing.end_of_connection()
+        if framing.complete and framing.keeps_connection and connection.is_idle:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return Exchange(framing.status, framing.headers, sent_ns, first_byte_ns, end_ns, reused, framing.complete)
+
+    def _encode(self, method: str, path: str, body: bytes) -> bytes:
+        headers = {
+            "Host": self._base.authority,
+            "User-Agent": "anaphora",
+            "Accept": "*/*",
+            "Accept-Encoding": "identity",
+            **({"Content-Type": "application/json"} if body else {}),
+            **({"Content-Length": str(len(body))} if body or method == "POST" else {}),
+            **self._headers,
+        }
+        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+        return "\r\n".join(lines).encode("latin-1") + body

@@ -1,0 +1,65 @@
+"""The third witness: what the cache core itself would serve, asked before anything is sent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anaphora.lab.arms import Mechanism, Trial
+from anaphora.lab.runner import Expected
+from anaphora.lab.targets.base import Message, PromptTokenizer
+from anaphora.sim import CacheConfig, predict
+from anaphora.types import Namespace
+
+DEFAULT_BLOCK_SIZE = 16
+
+
+def block_size_of(settings: Mapping[str, Any]) -> int:
+    """The block size that a server publishes, else the usual one."""
+    return _positive(settings.get("block_size")) or DEFAULT_BLOCK_SIZE
+
+
+async def expect(
+    trials: Sequence[Trial], tokenizer: PromptTokenizer, *, mechanism: Mechanism, cache: Mapping[str, Any]
+) -> list[Expected]:
+    """For each trial, in the order of sending, its prompt's tokens and how many of them should be served from the
+    cache.
+
+    ``cache``: what the server publishes of its settings. Where it does not tell its size, a cache is assumed in which
+    nothing need be evicted.
+    """
+    ids = await _token_ids(trials, tokenizer)
+    if ids is None:
+        return [Expected() for _ in trials]
+    block_size = block_size_of(cache)
+    enough = sum(
+        (len(tokens) + trial.request.max_tokens) // block_size + 2 for tokens, trial in zip(ids, trials, strict=True)
+    )
+    config = CacheConfig(num_blocks=_positive(cache.get("num_gpu_blocks")) or enough, block_size=block_size)
+    looked_up = [number for number, trial in enumerate(trials) if trial.arm == "on" or mechanism is not Mechanism.FLAG]
+    ledgers = predict(
+        [(Namespace(trials[n].request.cache_salt or ""), ids[n], trials[n].request.max_tokens) for n in looked_up],
+        config,
+    )
+    cached = dict(zip(looked_up, (ledger.num_cached_tokens for ledger in ledgers), strict=True))
+    return [Expected(len(tokens), cached.get(number, 0)) for number, tokens in enumerate(ids)]
+
+
+async def _token_ids(trials: Sequence[Trial], tokenizer: PromptTokenizer) -> list[list[int]] | None:
+    known: dict[str, list[int]] = {}
+    for trial in trials:
+        key = _key(trial.request.messages)
+        if key not in known:
+            ids = await tokenizer.chat_token_ids(trial.request.messages)
+            if ids is None:
+                return None
+            known[key] = ids
+    return [known[_key(trial.request.messages)] for trial in trials]
+
+
+def _key(messages: Sequence[Message]) -> str:
+    return "\0".join(message["content"] for message in messages)
+
+
+def _positive(value: object) -> int | None:
+    """A count from a metrics label, which is text and may be ``None`` in words."""
+    text = str(value)
+    return int(text) if text.isdigit() and int(text) > 0 else None

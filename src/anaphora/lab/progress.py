@@ -1,0 +1,112 @@
+"""Progress for people: a bar with the current estimate on a terminal, one plain line a request elsewhere."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from anaphora.lab.arms import Trial
+from anaphora.lab.report.words import ms
+from anaphora.lab.timings import e2e_ms, ttft_ms
+from anaphora.lab.usage import read_usage
+from anaphora.traces.records import RequestRecord
+
+
+class Progress:
+    """An :class:`~anaphora.lab.runner.Observer`. Everything goes to ``console``, which is not where results go."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Bar(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[count]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}", markup=False),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=None, count="", left="")
+        self._costs: list[float] = []
+        self._num_trials = self._num_done = 0
+        self._said = ""
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Give the terminal back."""
+        self._bar.stop()
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        self._bar.console.print(Text(f"· {text}"), soft_wrap=True)
+
+    def waiting(self, text: str) -> None:
+        """What is being waited for: beside the bar, or as a line when it changes."""
+        if self._console.is_terminal:
+            self._bar.update(self._task, description=text)
+        elif text != self._said:
+            self._said = text
+            self.note(text)
+
+    def planned(self, trials: Sequence[Trial], costs_s: Sequence[float] | None) -> None:
+        """The bar's whole length is the expected time."""
+        self._costs = list(costs_s or [1.0] * len(trials))
+        self._num_trials = len(trials)
+        self._bar.reset(self._task, total=sum(self._costs), count=f"0/{len(trials)}")
+        how_long = (
+            "" if costs_s is None else f"; about {_duration(sum(costs_s))} at the pace of the warm-up, or a little more"
+        )
+        self.note(f"{len(trials)} requests to measure{how_long}")
+
+    def measured(self, record: RequestRecord) -> None:
+        """One more request."""
+        if record.phase == "warmup":
+            self.waiting("warming up")
+            return
+        cost = self._costs[self._num_done]
+        self._num_done += 1
+        line = describe(record)
+        self._bar.update(
+            self._task,
+            advance=cost,
+            description=line,
+            count=f"{self._num_done}/{self._num_trials}",
+            left=self._left(),
+        )
+        if not self._console.is_terminal or record.error is not None:
+            self.note(f"{self._num_done}/{self._num_trials}  {line}")
+
+    def _left(self) -> str:
+        task = self._bar.tasks[0]
+        done = sum(self._costs[: self._num_done])
+        if not task.elapsed or not done:
+            return ""
+        return f"about {_duration(task.elapsed / done * sum(self._costs[self._num_done :]))} left"
+
+
+def describe(record: RequestRecord) -> str:
+    """One request in one line."""
+    name = f"{record.experiment} {record.group} {record.arm:<3} {'first' if record.phase == 'first' else record.index}"
+    if record.error is not None:
+        return f"{name}: failed: {record.error}"
+    cached = read_usage(record.usage).num_cached_tokens
+    hit = "" if cached is None else f", {cached} tokens cached"
+    return f"{name}: TTFT {ms(ttft_ms(record))} ms, E2E {ms(e2e_ms(record))} ms{hit}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

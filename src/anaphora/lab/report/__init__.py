@@ -1,0 +1,44 @@
+"""Everything that a report folder holds beside its records, made from these alone."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from anaphora.lab.report import figures
+from anaphora.lab.report.page import page
+from anaphora.lab.results import results_of
+from anaphora.traces.records import read_run
+
+GRADIENT_COLUMNS = ("prompt_tokens", "off_ttft_ms", "on_ttft_ms", "saved_ms", "reduction_percent")
+SWITCH_COLUMNS = ("index", "question", "phase", "prompt_tokens", "off_ttft_ms", "on_ttft_ms", "off_e2e_ms", "on_e2e_ms")
+
+
+def write_report(folder: Path) -> dict[str, Any]:
+    """Make ``results.json``, the tables, the figures and ``report.html`` from the folder's records; returns the
+    results."""
+    run = read_run(folder)
+    results = results_of(run)
+    text = json.dumps(results, ensure_ascii=False, indent=2, allow_nan=False)
+    (folder / "results.json").write_text(text + "\n", "utf-8")
+    experiments = results["experiments"]
+    if "gradient" in experiments:
+        _write_csv(folder / "table.csv", GRADIENT_COLUMNS, experiments["gradient"]["rows"])
+    if "switch" in experiments:
+        _write_csv(folder / "switch.csv", SWITCH_COLUMNS, experiments["switch"]["rows"])
+    drawn: dict[str, str] = {}
+    for name in figures.figure_names(results):
+        figure = figures.draw(name, results, run.requests)
+        figures.save(figure, folder / name)
+        drawn[name] = figures.inline_svg(figure)
+    (folder / "report.html").write_text(page(results, drawn), "utf-8")
+    return results
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """A comma-separated table; an unknown value is an empty cell."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([["" if row[name] is None else row[name] for name in columns] for row in rows])

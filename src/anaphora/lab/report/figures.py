@@ -1,0 +1,219 @@
+"""The figures of a report: raw points always visible, units on every axis, lines only where something was measured."""
+
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from anaphora.lab.report.words import percent
+from anaphora.lab.timings import ttft_ms
+from anaphora.lab.witnesses import prompt_tokens
+from anaphora.traces.records import RequestRecord
+
+# Two hues that stay apart for every common colour blindness and in grey (Okabe and Ito).
+OFF, ON, INK, GRID, PAPER = "#0072b2", "#d55e00", "#1a1a1a", "#d9d9d9", "#ffffff"
+COLOURS = {"off": OFF, "on": ON}
+PNG_DPI = 220
+_STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.hashsalt": "anaphora",
+    "figure.facecolor": PAPER,
+}
+
+
+def draw(name: str, results: Mapping[str, Any], records: Sequence[RequestRecord]) -> Figure:
+    """The figure of that name (see :data:`FIGURES`)."""
+    with mpl.rc_context(rc=_STYLE):
+        return FIGURES[name](results, records)
+
+
+def figure_names(results: Mapping[str, Any]) -> list[str]:
+    """The figures for which a run has the data."""
+    wanted = {"switch": ("figure-switch",), "gradient": ("figure-a-ttft", "figure-b-reduction")}
+    return [name for experiment, names in wanted.items() if experiment in results["experiments"] for name in names]
+
+
+def save(figure: Figure, stem: Path) -> None:
+    """As PNG for slides and as SVG, with letters as outlines, for print; the same input gives the same bytes."""
+    figure.savefig(stem.with_suffix(".png"), dpi=PNG_DPI, metadata={"Software": None})
+    with mpl.rc_context({**_STYLE, "svg.fonttype": "path"}):
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+
+
+def inline_svg(figure: Figure) -> str:
+    """For a page: letters as text, no background, without the XML head."""
+    output = BytesIO()
+    with mpl.rc_context({**_STYLE, "svg.fonttype": "none"}):
+        figure.savefig(output, format="svg", metadata={"Date": None}, transparent=True)
+    text = output.getvalue().decode()
+    return text[text.index("<svg") :]
+
+
+def _ttft_against_tokens(results: Mapping[str, Any], records: Sequence[RequestRecord]) -> Figure:
+    gradient = results["experiments"]["gradient"]
+    figure, axes = _axes("(a) Time to first token against prompt length", results)
+    for arm, marker in (("off", "s"), ("on", "o")):
+        _raw_points(axes, [r for r in records if r.arm == arm and r.phase == "measured"], COLOURS[arm])
+        rows = [row for row in gradient["rows"] if row[f"{arm}_ttft_ms"] is not None]
+        axes.plot(
+            [row["prompt_tokens"] for row in rows],
+            [row[f"{arm}_ttft_ms"] for row in rows],
+            marker=marker,
+            color=COLOURS[arm],
+            markeredgecolor=PAPER,
+            markersize=6.5,
+            linewidth=1.6,
+            label=f"caching {arm}: median of {_sizes(rows, arm)} requests a length",
+        )
+        _fitted_line(axes, rows, gradient["fit"][arm], arm)
+    firsts = [r for r in records if r.phase == "first" and ttft_ms(r) is not None]
+    axes.plot(
+        [prompt_tokens(r) or np.nan for r in firsts],
+        [ttft_ms(r) or np.nan for r in firsts],
+        linestyle="none",
+        marker="D",
+        markersize=5,
+        markerfacecolor="none",
+        markeredgecolor=ON,
+        label="caching on: the request that fills the cache",
+    )
+    axes.set_xlabel("prompt tokens")
+    axes.set_ylabel("time to first token (ms)")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.legend(loc="upper left")
+    return figure
+
+
+def _reduction_against_tokens(results: Mapping[str, Any], records: Sequence[RequestRecord]) -> Figure:
+    rows = [row for row in results["experiments"]["gradient"]["rows"] if row["reduction_percent"] is not None]
+    figure, axes = _axes("(b) What prefix caching takes off the time to first token", results)
+    x, y = [row["prompt_tokens"] for row in rows], [row["reduction_percent"] for row in rows]
+    for tokens, value, row in zip(x, y, rows, strict=True):
+        if (interval := row["reduction_percent_interval"]) is not None:
+            axes.plot([tokens, tokens], [interval["low"], interval["high"]], color=ON, linewidth=1.2, alpha=0.6)
+        axes.annotate(
+            percent(value), (tokens, value), xytext=(0, -17), textcoords="offset points", ha="center", fontsize=8.5
+        )
+    axes.plot(x, y, marker="o", markersize=6.5, color=ON, markeredgecolor=PAPER, linewidth=1.6)
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_xlabel("prompt tokens")
+    axes.set_ylabel("reduction of the median TTFT (%)")
+    lows = [row["reduction_percent_interval"]["low"] for row in rows if row["reduction_percent_interval"]] + y
+    axes.set_ylim(min(0.0, 1.15 * min(lows, default=0.0)), 105)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    return figure
+
+
+def _questions(results: Mapping[str, Any], records: Sequence[RequestRecord]) -> Figure:
+    rows = results["experiments"]["switch"]["rows"]
+    figure = Figure(figsize=(7.6, 0.36 * len(rows) + 1.7), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for axes, name, title in ((left, "ttft", "Time to first token (ms)"), (right, "e2e", "Whole answer, E2E (ms)")):
+        for row in rows:
+            _dumbbell(axes, row, name)
+        axes.set_title(title)
+        axes.set_xlim(left=0)
+        axes.grid(axis="y", visible=False)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    left.set_yticks(
+        [row["index"] for row in rows],
+        [f"question {row['index']}{' (first)' if row['phase'] == 'first' else ''}" for row in rows],
+    )
+    left.invert_yaxis()
+    handles = [
+        right.plot([], [], "o", color=COLOURS[arm], markersize=6.5, label=f"caching {arm}")[0] for arm in ("off", "on")
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    figure.suptitle(_subtitle(results), fontsize=8.5, x=0.01, ha="left")
+    return figure
+
+
+FIGURES: Mapping[str, Callable[[Mapping[str, Any], Sequence[RequestRecord]], Figure]] = {
+    "figure-switch": _questions,
+    "figure-a-ttft": lambda results, records: _ttft_against_tokens(results, _of("gradient", records)),
+    "figure-b-reduction": lambda results, records: _reduction_against_tokens(results, _of("gradient", records)),
+}
+
+
+def _of(experiment: str, records: Sequence[RequestRecord]) -> list[RequestRecord]:
+    return [record for record in records if record.experiment == experiment]
+
+
+def _axes(title: str, results: Mapping[str, Any]) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.0, 4.4), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, pad=22)
+    axes.text(0, 1.025, _subtitle(results), transform=axes.transAxes, fontsize=8.5)
+    return figure, axes
+
+
+def _subtitle(results: Mapping[str, Any]) -> str:
+    environment = results["environment"]
+    place = f"{environment['num_cpus']} × {environment['processor']}" if results["target"]["kind"] == "ours" else ""
+    return "   ".join(part for part in (str(results["target"]["model"]), place) if part)
+
+
+def _raw_points(axes: Axes, records: Sequence[RequestRecord], colour: str) -> None:
+    points = [(tokens, ttft) for r in records if (tokens := prompt_tokens(r)) and (ttft := ttft_ms(r)) is not None]
+    axes.plot(*zip(*points, strict=True) if points else ([], []), ".", color=colour, alpha=0.35, markersize=7, mew=0)
+
+
+def _fitted_line(axes: Axes, rows: Sequence[Mapping[str, Any]], line: Mapping[str, Any] | None, arm: str) -> None:
+    """Over the measured lengths only."""
+    if line is None:
+        return
+    x = np.array([rows[0]["prompt_tokens"], rows[-1]["prompt_tokens"]])
+    slope, intercept = line["slope_ms_per_ktoken"], line["intercept_ms"]
+    quality = "" if line["r2"] is None else f", R² {line['r2']:.4f}"
+    sign = "+" if intercept >= 0 else "−"
+    axes.plot(
+        x,
+        intercept + slope * x / 1000,
+        linestyle=(0, (5, 3)),
+        color=COLOURS[arm],
+        linewidth=1.2,
+        alpha=0.8,
+        label=f"fit: {slope:,.1f} ms per 1000 tokens {sign} {abs(intercept):,.1f} ms{quality}".replace("-", "−"),
+    )
+
+
+def _dumbbell(axes: Axes, row: Mapping[str, Any], name: str) -> None:
+    values = {arm: row[f"{arm}_{name}_ms"] for arm in ("off", "on")}
+    known = [value for value in values.values() if value is not None]
+    if len(known) == 2:
+        axes.plot(known, [row["index"]] * 2, color=GRID, linewidth=2.2, zorder=1)
+    for arm, value in values.items():
+        if value is not None:
+            face = "none" if row["phase"] == "first" else COLOURS[arm]
+            axes.plot(value, row["index"], "o", markersize=6.5, markerfacecolor=face, markeredgecolor=COLOURS[arm])
+
+
+def _sizes(rows: Sequence[Mapping[str, Any]], arm: str) -> str:
+    sizes = sorted({row[f"{arm}_num_requests"] - row[f"{arm}_num_failed"] for row in rows})
+    return "–".join(str(size) for size in dict.fromkeys((sizes[0], sizes[-1]))) if sizes else "0"

@@ -1,0 +1,150 @@
+"""The tables of a report as rows of text, for the terminal and for the page alike."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anaphora.lab.report.words import count, interval, ms, percent, signed_percent
+
+WITNESS_NAMES = {"usage": "usage of the answers", "metrics": "/metrics counters", "predicted": "prediction"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``columns`` whose name begins with ``<`` hold words and go left; all others hold numbers and go right."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def tables_of(results: Mapping[str, Any]) -> list[Table]:
+    """Every table of a run, in reading order."""
+    experiments = results["experiments"]
+    tables: list[Table] = []
+    if "switch" in experiments:
+        tables += [_questions(experiments["switch"]), _switch_summary(experiments["switch"])]
+    if "gradient" in experiments:
+        tables += [_lengths(experiments["gradient"]), lines_table(experiments["gradient"])]
+    return tables
+
+
+def _questions(switch: Mapping[str, Any]) -> Table:
+    rows = [
+        (
+            f"{row['index']}{'*' if row['phase'] == 'first' else ''}",
+            row["question"],
+            count(row["prompt_tokens"]),
+            count(row["on_cached_tokens"]),
+            ms(row["off_ttft_ms"]),
+            ms(row["on_ttft_ms"]),
+            ms(row["off_e2e_ms"]),
+            ms(row["on_e2e_ms"]),
+        )
+        for row in switch["rows"]
+    ]
+    columns = (
+        "No.",
+        "<question",
+        "prompt tokens",
+        "cached, on",
+        "TTFT off (ms)",
+        "TTFT on (ms)",
+        "E2E off (ms)",
+        "E2E on (ms)",
+    )
+    note = "* the first request of an arm is shown but is in no statistic: with caching on it fills the cache"
+    return Table("Experiment 1: prefix caching on and off", columns, tuple(rows), note)
+
+
+def _switch_summary(switch: Mapping[str, Any]) -> Table:
+    off, on, reductions = switch["off"], switch["on"], switch["reduction_percent"]
+    rows = [
+        (
+            label,
+            ms(off[f"{name}_ms_median"]),
+            ms(on[f"{name}_ms_median"]),
+            signed_percent(reductions[name]),
+            interval(switch["reduction_percent_interval"][name]),
+        )
+        for name, label in (("ttft", "median TTFT (ms)"), ("e2e", "median E2E (ms)"))
+    ]
+    columns = ("<", "off", "on", "change", "reduction, interval (%)")
+    return Table("Medians without the first request", columns, tuple(rows), hit_rate_line(switch))
+
+
+def hit_rate_line(experiment: Mapping[str, Any]) -> str:
+    """The three witnesses in one line, over all on-requests and without those that filled the cache."""
+    over_all, later = experiment["hit_rate_percent"], experiment["hit_rate_percent_after_first"]
+    said = ", ".join(f"{name} {percent(over_all[key])}" for key, name in WITNESS_NAMES.items())
+    return f"hit rate: {said}; without the requests that fill the cache {percent(later['usage'])}"
+
+
+def _lengths(gradient: Mapping[str, Any]) -> Table:
+    rows = [
+        (
+            count(row["prompt_tokens"]),
+            count(row["cached_tokens"]),
+            ms(row["off_ttft_ms"]),
+            ms(row["on_ttft_ms"]),
+            ms(row["saved_ms"]).replace("-", "−"),
+            percent(row["reduction_percent"]),
+            interval(row["reduction_percent_interval"]),
+        )
+        for row in gradient["rows"]
+    ]
+    columns = (
+        "prompt tokens",
+        "cached, on",
+        "TTFT off (ms)",
+        "TTFT on (ms)",
+        "saved (ms)",
+        "reduction",
+        "interval (%)",
+    )
+    return Table("Experiment 2: length of the shared prefix", columns, tuple(rows), hit_rate_line(gradient))
+
+
+def lines_table(gradient: Mapping[str, Any]) -> Table:
+    """The fitted lines; ``gradient`` needs ``fit`` and ``slope_reduction_percent`` only."""
+    rows = [(name, *_line_cells(line)) for name, line in gradient["fit"].items()]
+    columns = ("<arm", "slope (ms per 1000 tokens)", "interval", "intercept (ms)", "interval", "R²")
+    reduction = gradient["slope_reduction_percent"]
+    note = "" if reduction is None else f"the slope falls by {reduction:.2f} %; intervals at 95 %".replace("-", "−")
+    return Table("Least squares: TTFT = slope · prompt tokens + intercept", columns, tuple(rows), note)
+
+
+def _line_cells(line: Mapping[str, Any] | None) -> tuple[str, ...]:
+    if line is None:
+        return ("–",) * 5
+    cells = (
+        f"{line['slope_ms_per_ktoken']:,.2f}",
+        _span(line["slope_interval"]),
+        f"{line['intercept_ms']:,.2f}",
+        _span(line["intercept_interval"]),
+        "–" if line["r2"] is None else f"{line['r2']:.4f}",
+    )
+    return tuple(cell.replace("-", "−") for cell in cells)
+
+
+def _span(interval: Mapping[str, Any] | None) -> str:
+    return "–" if interval is None else f"{interval['low']:,.1f} to {interval['high']:,.1f}"
+
+
+def trust_table(results: Mapping[str, Any]) -> Table:
+    """The checks."""
+    rows = tuple((check["name"], check["status"], check["seen"]) for check in results["trust"])
+    return Table("Can these numbers be trusted?", ("<check", "<status", "<what was seen"), rows)
+
+
+def plain_rows(value: Mapping[str, Any], prefix: str = "") -> Sequence[tuple[str, str]]:
+    """A nested mapping as pairs of dotted name and text."""
+    rows: list[tuple[str, str]] = []
+    for name, item in value.items():
+        if isinstance(item, Mapping):
+            rows += plain_rows(item, f"{prefix}{name}.")
+        elif item not in (None, "", [], ()):
+            text = ", ".join(str(one) for one in item) if isinstance(item, list | tuple) else str(item)
+            rows.append((prefix + name, text))
+    return rows

@@ -1,0 +1,46 @@
+"""From records to results: a pure function, so that a report can be made again and comes out the same."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from anaphora.lab import trust
+from anaphora.lab.experiments import gradient, switch
+from anaphora.traces.records import RequestRecord, Run
+
+_ANALYSES: Mapping[str, Callable[..., dict[str, Any]]] = {
+    switch.NAME: switch.analyse,
+    gradient.NAME: gradient.analyse,
+}
+
+
+def results_of(run: Run) -> dict[str, Any]:
+    """What ``results.json`` holds. Experiments of which nothing was measured yet are absent."""
+    seed = int(run.header.settings["seed"])
+    by_experiment: dict[str, list[RequestRecord]] = {}
+    for record in run.requests:
+        by_experiment.setdefault(record.experiment, []).append(record)
+    experiments = {
+        name: analyse(by_experiment[name], seed=seed) for name, analyse in _ANALYSES.items() if name in by_experiment
+    }
+    return {
+        "run": {
+            "run_id": run.header.run_id,
+            "started_at": run.header.started_at,
+            "num_planned_requests": run.header.num_planned_requests,
+            "num_requests": sum(record.phase != "warmup" for record in run.requests),
+            "settings": dict(run.header.settings),
+        },
+        "target": dict(run.header.target),
+        "experiments": experiments,
+        "trust": trust.checks(run),
+        "errors": _errors(run.requests),
+        "environment": dict(run.header.environment),
+    }
+
+
+def _errors(records: Sequence[RequestRecord]) -> list[dict[str, Any]]:
+    return [
+        {"experiment": r.experiment, "arm": r.arm, "group": r.group, "index": r.index, "error": r.error}
+        for r in records
+        if r.error is not None
+    ]

@@ -1,0 +1,126 @@
+"""Sends trials one after another and writes what happened, each record on disk before the next request."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from anaphora.errors import TargetError
+from anaphora.lab.answers import Answer
+from anaphora.lab.arms import Trial
+from anaphora.lab.http import Clock
+from anaphora.lab.targets.base import Reply, Target
+from anaphora.traces.records import CounterReading, RecordWriter, RequestRecord
+
+_MAX_FAILURES_IN_A_ROW = 3
+_COUNTER_TRIES = 8
+_COUNTER_PAUSE_S = 0.02
+
+
+class Observer(Protocol):
+    """Told what happens, for people to watch."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        ...
+
+    def waiting(self, text: str) -> None:
+        """Still waiting; ``text`` is what is known of why. May come often."""
+        ...
+
+    def planned(self, trials: Sequence[Trial], costs_s: Sequence[float] | None) -> None:
+        """These trials come now, and should take so long each."""
+        ...
+
+    def measured(self, record: RequestRecord) -> None:
+        """One more request was answered, or failed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is known of a trial before it is sent; ``None`` where no tokenizer was at hand."""
+
+    num_prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class Runner:
+    """``servers`` are the run's targets by name; an arm without a server of its own uses ``main``."""
+
+    servers: Mapping[str, Target]
+    writer: RecordWriter
+    observer: Observer
+    clock: Clock = time.monotonic_ns
+    _last_reading: dict[str, CounterReading | None] = field(default_factory=dict)
+
+    async def run(self, trials: Sequence[Trial], expected: Sequence[Expected]) -> list[RequestRecord]:
+        """Send all trials. A failed request is a record like any other; :class:`TargetError` after three in a row."""
+        records: list[RequestRecord] = []
+        failures = 0
+        for trial, expectation in zip(trials, expected, strict=True):
+            record = await self._measure(trial, expectation)
+            records.append(record)
+            self.writer.append(record)
+            self.observer.measured(record)
+            failures = failures + 1 if record.error is not None else 0
+            if failures == _MAX_FAILURES_IN_A_ROW:
+                raise TargetError(f"{failures} requests in a row failed, the last with: {record.error}")
+        return records
+
+    async def _measure(self, trial: Trial, expected: Expected) -> RequestRecord:
+        name = trial.arm if trial.arm in self.servers else "main"
+        server = self.servers[name]
+        before = self._last_reading[name] if name in self._last_reading else await server.read_counters()
+        try:
+            reply = await server.chat(trial.request)
+        except TargetError as error:
+            now = self.clock()
+            reply = Reply(now, None, now, False, Answer(error=str(error)))
+        after = self._last_reading[name] = await self._settled_counters(server, before)
+        answer = reply.answer
+        return RequestRecord(
+            experiment=trial.experiment,
+            arm=trial.arm,
+            phase=trial.phase,
+            group=trial.group,
+            index=trial.index,
+            label=trial.label,
+            server=name,
+            sent_ns=reply.sent_ns,
+            first_byte_ns=reply.first_byte_ns,
+            first_token_ns=answer.first_token_ns,
+            first_answer_ns=answer.first_answer_ns,
+            last_token_ns=answer.last_token_ns,
+            end_ns=reply.end_ns,
+            streamed=answer.streamed,
+            connection_reused=reply.connection_reused,
+            max_tokens=trial.request.max_tokens,
+            num_prompt_tokens=expected.num_prompt_tokens,
+            predicted_cached_tokens=expected.cached_tokens,
+            num_token_events=answer.num_token_events,
+            finish_reason=answer.finish_reason,
+            usage=answer.usage,
+            counters_before=before,
+            counters_after=after,
+            answer=answer.text,
+            error=answer.error,
+        )
+
+    async def _settled_counters(self, server: Target, before: CounterReading | None) -> CounterReading | None:
+        """The counters once they include the request just answered: some servers publish them a moment later.
+
+        Waiting ends after a fraction of a second: a server whose cache is off never counts.
+        """
+        try:
+            reading = await server.read_counters()
+            for _ in range(_COUNTER_TRIES):
+                if reading is None or before is None or reading.queried > before.queried:
+                    break
+                await asyncio.sleep(_COUNTER_PAUSE_S)
+                reading = await server.read_counters()
+        except TargetError:
+            return None
+        return reading

@@ -1,0 +1,78 @@
+"""A run as a person sees it: progress, the tables, the report folder, and what remains after Ctrl-C."""
+
+import asyncio
+import datetime
+import signal
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from anaphora.errors import ConfigError, TraceError
+from anaphora.lab.bench import run_bench
+from anaphora.lab.options import EXPERIMENTS, BenchOptions
+from anaphora.lab.progress import Progress
+from anaphora.lab.report import write_report
+from anaphora.lab.report.terminal import print_report
+from anaphora.traces.records import RECORDS_FILE, read_run
+
+
+def run_session(options: BenchOptions, out: Path | None) -> dict[str, Any]:
+    """Measure, write the report, print it; returns the results. Ctrl-C keeps what was measured and passes on."""
+    folder = _new_folder(options, out)
+    console, errors = Console(), Console(stderr=True)
+    with Progress(errors) as progress:
+        try:
+            asyncio.run(_stoppable(options, folder, progress))
+        except BaseException:
+            progress.stop()
+            errors.print(Text(_what_remains(folder)), soft_wrap=True)
+            raise
+        progress.note("drawing the report")
+    results = write_report(folder)
+    print_report(results, console)
+    console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)
+    return results
+
+
+async def _stoppable(options: BenchOptions, folder: Path, progress: Progress) -> None:
+    """SIGTERM ends the run like Ctrl-C does, so that it leaves no server behind either."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await run_bench(options, folder, progress)
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _new_folder(options: BenchOptions, out: Path | None) -> Path:
+    what = "all" if options.experiments == EXPERIMENTS else options.experiments[0]
+    now = datetime.datetime.now().astimezone()
+    folder = out or Path("reports") / f"{now:%Y%m%d-%H%M%S}-{what}"
+    if (folder / RECORDS_FILE).exists():
+        raise ConfigError(f"{folder} holds a run already: give another folder with --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _what_remains(folder: Path) -> str:
+    """What a run that was cut short has left, and what to do with it. An empty folder is taken away."""
+    try:
+        run = read_run(folder)
+    except TraceError:
+        (folder / RECORDS_FILE).unlink(missing_ok=True)
+        return (
+            f"nothing was measured; what the server said is in {folder}" if any(folder.iterdir()) else _remove(folder)
+        )
+    measured = sum(record.phase != "warmup" for record in run.requests)
+    return (
+        f"stopped: {measured} of {run.header.num_planned_requests} requests are in {folder}; "
+        f"`anaphora report {folder}` makes a report of them, `{run.header.settings['command']}` measures again"
+    )
+
+
+def _remove(folder: Path) -> str:
+    folder.rmdir()
+    return "nothing was measured"

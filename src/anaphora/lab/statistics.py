@@ -1,0 +1,122 @@
+"""Small-sample statistics that say how sure they are: quantiles, seeded bootstrap intervals, paired reductions, lines.
+
+A percentile bootstrap needs six samples for a level of 95 %; with fewer, the interval given is the sample's range,
+whose exact level for a median is 1 − 2^(1−n).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+Samples = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+_MIN_BOOTSTRAP = 6
+_NUM_RESAMPLES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """``low`` to ``high`` holds the true value with probability ``level``."""
+
+    low: float
+    high: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Least squares of milliseconds on thousands of tokens. Intervals are Student's, and ``None`` for two points.
+
+    ``r2`` is ``None`` where the values do not vary: there is nothing to explain.
+    """
+
+    slope_ms_per_ktoken: float
+    intercept_ms: float
+    r2: float | None
+    num_points: int
+    slope_interval: Interval | None
+    intercept_interval: Interval | None
+
+    def at(self, num_tokens: float) -> float:
+        """The line's milliseconds at that many tokens."""
+        return self.intercept_ms + self.slope_ms_per_ktoken * num_tokens / 1000
+
+
+def median(values: Sequence[float]) -> float | None:
+    """The median; ``None`` of nothing."""
+    return float(np.median(values)) if values else None
+
+
+def quantile(values: Sequence[float], fraction: float) -> float | None:
+    """The quantile by linear interpolation; ``None`` of nothing."""
+    return float(np.quantile(values, fraction)) if values else None
+
+
+def median_interval(values: Sequence[float], *, seed: int) -> Interval | None:
+    """Where the population's median lies. ``None`` for fewer than two values."""
+    return _interval(lambda rows: np.median(rows[..., 0], axis=-1), np.asarray(values, dtype=float)[:, None], seed)
+
+
+def reduction_percent(off: float | None, on: float | None) -> float | None:
+    """By how many per cent ``on`` is less than ``off``; negative when it is more. Never clipped."""
+    return None if off is None or on is None or off == 0 else (1 - on / off) * 100
+
+
+def reduction_interval(off: Sequence[float], on: Sequence[float], *, seed: int) -> Interval | None:
+    """Where the reduction of medians lies, from pairs: ``off[i]`` and ``on[i]`` were measured side by side."""
+
+    def reduction(rows: Samples) -> Samples:
+        medians = np.median(rows, axis=-2)
+        return np.asarray((1 - medians[..., 1] / medians[..., 0]) * 100, dtype=float)
+
+    return _interval(reduction, np.column_stack([off, on]).astype(float), seed)
+
+
+def _interval(statistic: Callable[[Samples], Any], rows: Samples, seed: int) -> Interval | None:
+    """Bootstrap over ``rows`` [n, k]: ``statistic`` maps [..., n, k] to [...]. The range of single rows when n is
+    small."""
+    n = len(rows)
+    if n < 2:
+        return None
+    if n < _MIN_BOOTSTRAP:
+        single = statistic(rows[:, None, :])
+        return Interval(float(single.min()), float(single.max()), 1 - 2.0 ** (1 - n))
+    chosen = np.random.default_rng(seed).integers(0, n, (_NUM_RESAMPLES, n))
+    low, high = np.quantile(statistic(rows[chosen]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(low), float(high), LEVEL)
+
+
+def fit_line(num_tokens: Sequence[float], milliseconds: Sequence[float]) -> Line | None:
+    """The least-squares line; ``None`` for fewer than two different token counts."""
+    x, y = np.asarray(num_tokens, dtype=float) / 1000, np.asarray(milliseconds, dtype=float)
+    n = len(x)
+    if n < 2 or np.ptp(x) == 0:
+        return None
+    dx, dy = x - x.mean(), y - y.mean()
+    sxx, syy = float(dx @ dx), float(dy @ dy)
+    slope = float(dx @ dy) / sxx
+    intercept = float(y.mean() - slope * x.mean())
+    residual = float(np.sum((y - intercept - slope * x) ** 2))
+    slope_interval = intercept_interval = None
+    if n > 2:
+        width = float(special.stdtrit(n - 2, (1 + LEVEL) / 2)) * (residual / (n - 2)) ** 0.5
+        slope_interval = _around(slope, width / sxx**0.5)
+        intercept_interval = _around(intercept, width * (1 / n + float(x.mean()) ** 2 / sxx) ** 0.5)
+    r2 = None if syy == 0 else 1 - residual / syy
+    return Line(slope, intercept, r2, n, slope_interval, intercept_interval)
+
+
+def _around(value: float, half_width: float) -> Interval:
+    return Interval(value - half_width, value + half_width, LEVEL)
+
+
+def leading_outliers(values: Sequence[float], *, factor: float = 3.0) -> int:
+    """How many values at the start exceed ``factor`` times the median of all: a start-up that no steady state
+    repeats."""
+    limit = factor * float(np.median(values)) if values else 0.0
+    return next((i for i, value in enumerate(values) if value <= limit), len(values))

@@ -1,0 +1,55 @@
+"""The seam between experiments and servers: an experiment sends chat requests and reads counters, and knows no
+socket."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from anaphora.lab.answers import Answer
+from anaphora.traces.records import CounterReading
+
+Message = Mapping[str, str]
+"""``role`` and ``content``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """One chat completion to ask for: greedy, streamed. ``cache_salt`` goes along only if it is given."""
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    cache_salt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer and the stamps around it; readings of the client's clock in nanoseconds."""
+
+    sent_ns: int
+    first_byte_ns: int | None
+    end_ns: int
+    connection_reused: bool
+    answer: Answer
+
+
+class PromptTokenizer(Protocol):
+    """Tokenises as the target does. ``None``: cannot be known here."""
+
+    async def count_text(self, text: str) -> int | None: ...
+    async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None: ...
+
+
+class Target(PromptTokenizer, Protocol):
+    """A server under measurement."""
+
+    async def chat(self, request: ChatRequest) -> Reply:
+        """Send one request. A refusal is an ``answer.error``; :class:`TargetError` means that no answer came."""
+        ...
+
+    async def read_counters(self) -> CounterReading | None:
+        """The cache counters now; ``None`` if the server publishes none."""
+        ...
+
+    async def cache_settings(self) -> Mapping[str, Any]:
+        """What the server publishes of its cache: ``block_size``, ``num_gpu_blocks``, …; empty if nothing."""
+        ...

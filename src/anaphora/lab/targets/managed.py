@@ -1,0 +1,96 @@
+"""A server that the lab starts for a run and always stops: in its own process group, its output in a log file."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from anaphora.errors import TargetError
+from anaphora.lab.answers import shorten
+from anaphora.lab.targets.openai import OpenAITarget
+
+_POLL_S = 0.2
+_STOP_LIMIT_S = 15.0
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nothing listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def serve_command(model: str | None, port: int, *, prefix_caching: bool, extra: Sequence[str] = ()) -> list[str]:
+    """The command line of our own server, run by this very interpreter."""
+    flag = "--enable-prefix-caching" if prefix_caching else "--no-enable-prefix-caching"
+    place = ["--host", "127.0.0.1", "--port", str(port)]
+    return [sys.executable, "-m", "anaphora", "serve", *([model] if model else []), *place, flag, *extra]
+
+
+class ManagedServer:
+    """One server process. Use as ``async with``: it is stopped on every way out, also on Ctrl-C."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self.command = tuple(command)
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> "ManagedServer":
+        with self._log.open("wb") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches the lab alone, which then stops the server in order
+            )
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.stop()
+
+    async def wait_until_ready(
+        self, target: OpenAITarget, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Wait until the server answers. Raises :class:`TargetError` with its last words if it ends before that."""
+        assert self._process is not None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit_s
+        while True:
+            try:
+                return await target.wait_until_ready(limit_s=max(0.0, deadline - loop.time()), on_wait=on_wait)
+            except TargetError:
+                if self._process.returncode is not None:
+                    raise TargetError(f"the server did not start: {self.last_words()}") from None
+                if loop.time() > deadline:
+                    raise
+            on_wait(self.last_words())
+            await asyncio.sleep(_POLL_S)
+
+    async def stop(self) -> None:
+        """Ask the whole process group to end, then make it end. Does nothing the second time."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            self._signal(process, signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_LIMIT_S):
+                    await process.wait()
+        finally:
+            self._signal(process, signal.SIGKILL)  # also what the server may have left in its group
+        await process.wait()
+
+    def last_words(self) -> str:
+        """The last line of the server's output."""
+        lines = self._log.read_text("utf-8", "replace").strip().splitlines()
+        return shorten(lines[-1].removeprefix("anaphora: error: ")) if lines else "it has said nothing yet"
+
+    @staticmethod
+    def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)

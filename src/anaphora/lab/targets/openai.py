@@ -1,0 +1,209 @@
+"""Any OpenAI-compatible server: readiness, model list, chat, and, where offered, tokenizer and metrics."""
+
+import asyncio
+import difflib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anaphora.errors import ConfigError, TargetError
+from anaphora.lab.address import BaseUrl
+from anaphora.lab.answers import AnswerReader, error_in, no_json
+from anaphora.lab.counters import MetricsText, read_counters
+from anaphora.lab.http import Clock, HttpClient
+from anaphora.lab.targets.base import ChatRequest, Message, Reply
+from anaphora.traces.records import CounterReading
+
+_LOADING = 503
+_REFUSED = (401, 403)
+_POLL_S = 0.25
+
+
+@dataclass(slots=True)
+class _Body:
+    """A sink that only keeps the bytes."""
+
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    data: bytearray = field(default_factory=bytearray)
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status, self.headers = status, headers
+
+    def feed(self, ns: int, piece: bytes) -> None:
+        self.data += piece
+
+    def json(self) -> Any:
+        """The body's value; :class:`TargetError` if it is no JSON."""
+        try:
+            return json.loads(bytes(self.data))
+        except ValueError as error:
+            content_type = self.headers.get("content-type", "")
+            raise TargetError(no_json(self.status, content_type, bytes(self.data))) from error
+
+
+class OpenAITarget:
+    """One base URL and, once :meth:`choose_model` was awaited, one model behind it."""
+
+    def __init__(
+        self,
+        base: BaseUrl,
+        *,
+        clock: Clock,
+        api_key: str | None = None,
+        api_key_env: str | None = None,
+        request_timeout_s: float = 600.0,
+    ) -> None:
+        if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
+            raise ConfigError(f"the key in ${api_key_env} holds characters that no HTTP header can carry")
+        self.base = base
+        self.model = ""
+        self.max_model_len: int | None = None
+        self._api_key_env = api_key_env
+        self._timeout_s = request_timeout_s
+        self._has_tokenizer = self._has_metrics = True
+        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._client = HttpClient(base, headers=headers, clock=clock)
+
+    async def wait_until_ready(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
+        """Wait while the server says that it is loading. Raises :class:`TargetError` when it cannot be used at all."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit_s
+        while (await self._get(f"{self.base.api}/models")).status == _LOADING:
+            if loop.time() > deadline:
+                raise TargetError(f"{self.base} is still loading after {limit_s:g} s: try again later, or raise --wait")
+            on_wait("the server is loading its model")
+            await asyncio.sleep(_POLL_S)
+
+    async def choose_model(self, wanted: str | None) -> None:
+        """Settle on ``wanted`` or, without a wish, on the only model that the server lists."""
+        rows = await self._models()
+        names = [str(row.get("id")) for row in rows]
+        if wanted is None and len(names) != 1:
+            listed = ", ".join(names[:8]) or "none"
+            raise TargetError(f"{self.base} lists {len(names)} models ({listed}): choose one with --model")
+        if wanted is not None and names and wanted not in names:
+            near = difflib.get_close_matches(wanted, names, 1, 0.0)[0]
+            raise TargetError(f"{self.base} has no model {wanted!r}; the nearest that it lists is {near!r}")
+        self.model = wanted or names[0]
+        row = next((row for row in rows if row.get("id") == self.model), {})
+        limit = row.get("max_model_len") or row.get("context_length")
+        self.max_model_len = limit if isinstance(limit, int) else None
+
+    async def chat(self, request: ChatRequest) -> Reply:
+        """See :class:`~anaphora.lab.targets.base.Target`."""
+        body = {
+            "model": self.model,
+            "messages": list(request.messages),
+            "max_tokens": request.max_tokens,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **({} if request.cache_salt is None else {"cache_salt": request.cache_salt}),
+        }
+        encoded = json.dumps(body, ensure_ascii=False).encode()
+        reader = AnswerReader()
+        exchange = await self._client.exchange(
+            "POST", f"{self.base.api}/chat/completions", body=encoded, sink=reader, timeout_s=self._timeout_s
+        )
+        answer = reader.finish(complete=exchange.complete)
+        if exchange.status in _REFUSED:
+            answer.error = self._refusal(exchange.status)
+        return Reply(exchange.sent_ns, exchange.first_byte_ns, exchange.end_ns, exchange.connection_reused, answer)
+
+    async def open_connection(self) -> None:
+        """Have a connection standing, so that no request pays for the handshake."""
+        await self._client.open()
+
+    async def read_counters(self) -> CounterReading | None:
+        """See :class:`~anaphora.lab.targets.base.Target`."""
+        metrics = await self._metrics()
+        return None if metrics is None else read_counters(metrics, self.model)
+
+    async def cache_settings(self) -> Mapping[str, Any]:
+        """See :class:`~anaphora.lab.targets.base.Target`."""
+        metrics = await self._metrics()
+        return {} if metrics is None else metrics.cache_config()
+
+    async def count_text(self, text: str) -> int | None:
+        """Tokens of a bare text; ``None`` if the server does not tokenise for others."""
+        ids = await self._tokenize({"prompt": text, "add_special_tokens": False})
+        return None if ids is None else len(ids)
+
+    async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None:
+        """Token ids of a chat as the server renders it; ``None`` if it does not say."""
+        return await self._tokenize({"messages": list(messages), "add_generation_prompt": True})
+
+    async def version(self) -> str | None:
+        """What the server says of its version at ``/version``, if it does."""
+        answer = await self._fetch("GET", f"{self.base.root}/version")
+        try:
+            version = answer.json().get("version") if answer.status == 200 else None
+        except (TargetError, AttributeError):
+            return None
+        return version if isinstance(version, str) else None
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _tokenize(self, request: Mapping[str, Any]) -> list[int] | None:
+        if not self._has_tokenizer:
+            return None
+        body = json.dumps({"model": self.model, **request}, ensure_ascii=False).encode()
+        answer = await self._fetch("POST", f"{self.base.root}/tokenize", body)
+        try:
+            tokens = answer.json().get("tokens") if answer.status == 200 else None
+        except (TargetError, AttributeError):
+            tokens = None
+        if not tokens or not all(isinstance(token, int) for token in tokens):
+            self._has_tokenizer = False  # absent, or llama.cpp's, which wants another field and answers with no tokens
+            return None
+        return list(tokens)
+
+    async def _metrics(self) -> MetricsText | None:
+        if not self._has_metrics:
+            return None
+        answer = await self._fetch("GET", f"{self.base.root}/metrics")
+        try:
+            if answer.status == 200:
+                return MetricsText.parse(answer.data.decode("utf-8", "replace"))
+        except ValueError:
+            pass  # a web page, or another format
+        self._has_metrics = False
+        return None
+
+    async def _models(self) -> list[Mapping[str, Any]]:
+        answer = await self._get(f"{self.base.api}/models")
+        if answer.status == 404 and "json" in answer.headers.get("content-type", ""):
+            return []  # an API without a model list: --model must say it
+        try:
+            value = answer.json()
+        except TargetError as error:
+            raise TargetError(f"{self.base}: {error}") from error
+        problem = error_in(value, answer.status)
+        rows = value.get("data") if problem is None else None
+        if not isinstance(rows, list):
+            raise TargetError(f"{self.base} gives no list of models: {problem or 'the answer has no data'}")
+        return [row for row in rows if isinstance(row, Mapping)]
+
+    async def _get(self, path: str) -> _Body:
+        answer = await self._fetch("GET", path)
+        if answer.status in _REFUSED:
+            raise TargetError(self._refusal(answer.status))
+        if 300 <= answer.status < 400:
+            where = answer.headers.get("location", "elsewhere")
+            raise TargetError(f"{self.base} redirects to {where}: give that address as --target")
+        return answer
+
+    async def _fetch(self, method: str, path: str, body: bytes = b"") -> _Body:
+        answer = _Body()
+        await self._client.exchange(method, path, body=body, sink=answer, timeout_s=60.0)
+        return answer
+
+    def _refusal(self, status: int) -> str:
+        if self._api_key_env is None:
+            return (
+                f"{self.base} wants a key (HTTP {status}): put it into an environment variable, say --api-key-env NAME"
+            )
+        return f"{self.base} refuses the key in ${self._api_key_env} (HTTP {status}): check that it is this server's"

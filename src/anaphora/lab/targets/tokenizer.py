@@ -1,0 +1,27 @@
+"""A tokenizer on this machine that stands in for a target's own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from anaphora.checkpoints import find_checkpoint
+from anaphora.lab.targets.base import Message
+from anaphora.tokenizer import Tokenizer
+
+
+class LocalTokenizer:
+    """See :class:`~anaphora.lab.targets.base.PromptTokenizer`; it always knows."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def of_model(cls, model: str) -> "LocalTokenizer":
+        """The tokenizer of a model folder, or of a model that is found like one to be served."""
+        folder = Path(model)
+        return cls(Tokenizer.from_folder(folder if folder.is_dir() else find_checkpoint(model).path))
+
+    async def count_text(self, text: str) -> int | None:
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+    async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None:
+        return self._tokenizer.encode_chat(messages)

@@ -1,0 +1,150 @@
+"""Whether a run's numbers can be trusted: checks that are made from its records, each with what was seen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from anaphora.lab.arms import HEAD_TOKENS, Mechanism
+from anaphora.lab.prediction import block_size_of
+from anaphora.lab.usage import read_usage
+from anaphora.lab.witnesses import gaps, prompt_tokens, shares
+from anaphora.traces.records import RequestRecord, Run
+
+Status = Literal["ok", "warning", "unknown"]
+_ENOUGH_FOR_95_PERCENT = 6
+_BUSY_SHARE = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question to a run. ``unknown``: the target does not show what would answer it."""
+
+    name: str
+    status: Status
+    seen: str
+
+
+def checks(run: Run) -> list[dict[str, Any]]:
+    """All checks, in the order in which a doubting reader asks."""
+    records = [record for record in run.requests if record.phase != "warmup"]
+    good = [record for record in records if record.error is None]
+    ask: Sequence[Callable[[], Check]] = (
+        lambda: _complete(run, records),
+        lambda: _off_missed(run, [r for r in good if r.arm == "off"]),
+        lambda: _on_hit([r for r in good if r.arm == "on" and r.phase == "measured"]),
+        lambda: _witnesses([r for r in good if r.arm == "on"], block_size_of(run.header.target["cache_settings"])),
+        lambda: _equal_prompts(good),
+        lambda: _equal_answers(good),
+        lambda: _streamed(good),
+        lambda: _warm_connections(records),
+        lambda: _quiet_machine(run),
+        lambda: _enough_samples(records),
+        lambda: Check("client error", "unknown", "the client was not calibrated against a server with known timings"),
+    )
+    return [asdict(question()) for question in ask]
+
+
+def _complete(run: Run, records: Sequence[RequestRecord]) -> Check:
+    planned, failed = run.header.num_planned_requests, sum(record.error is not None for record in records)
+    seen = f"{len(records)} of {planned} planned requests were sent, {failed} of them failed"
+    return Check("complete", "ok" if len(records) == planned and not failed else "warning", seen)
+
+
+def _off_missed(run: Run, off: Sequence[RequestRecord]) -> Check:
+    mechanism = Mechanism(run.header.settings["mechanism"])
+    allowed = HEAD_TOKENS if mechanism is Mechanism.NONCE else 0
+    cached = [count for record in off if (count := read_usage(record.usage).num_cached_tokens) is not None]
+    leaked = sum(count > allowed for count in cached)
+    how = f"off is {mechanism.off_means}"
+    if len(cached) < len(off):
+        return Check("off requests missed", "unknown", f"{how}; {len(off) - len(cached)} of {len(off)} do not tell")
+    if leaked:
+        return Check("off requests missed", "warning", f"{how}; yet {leaked} of {len(off)} took tokens from the cache")
+    return Check(
+        "off requests missed", "ok", f"{how}; all {len(off)} show at most {max(cached, default=0)} cached tokens"
+    )
+
+
+def _on_hit(on: Sequence[RequestRecord]) -> Check:
+    cached = [read_usage(record.usage).num_cached_tokens for record in on]
+    if None in cached:
+        return Check("on requests hit", "unknown", f"{cached.count(None)} of {len(on)} do not tell their cached tokens")
+    missed = cached.count(0)
+    seen = f"{len(on) - missed} of {len(on)} took tokens from the cache"
+    return Check("on requests hit", "warning" if missed else "ok", seen)
+
+
+def _witnesses(on: Sequence[RequestRecord], block_size: int) -> Check:
+    said = {name: share for name, share in shares(on).items() if share is not None}
+    different = gaps(on, block_size=block_size)
+    cached = {f"{share[0]:g} of {share[1]:g}" for share in said.values()}
+    seen = "; ".join(f"{name}: {share[0]:g} of {share[1]:g} tokens cached" for name, share in said.items())
+    if len(said) < 2:
+        return Check("witnesses agree", "unknown", seen or "no witness speaks")
+    if len(cached) == 1 and not different:
+        silent = "" if len(said) == 3 else f" ({3 - len(said)} is silent)"
+        return Check("witnesses agree", "ok", f"to the token{silent}: {seen}")
+    named = "; ".join(f"{count} × {name}" for name, count in different.items())
+    return Check("witnesses agree", "warning", f"{seen}. {named}".rstrip(". "))
+
+
+def _equal_prompts(records: Sequence[RequestRecord]) -> Check:
+    counts = [[prompt_tokens(record) for record in pair] for pair in _pairs(records)]
+    known = [[count for count in pair if count is not None] for pair in counts]
+    if any(len(pair) < 2 for pair in known):
+        return Check("equal prompts", "unknown", "the target does not tell its prompt tokens")
+    spread = max((max(pair) - min(pair) for pair in known), default=0)
+    seen = f"the two prompts of a pair differ by at most {spread} tokens"
+    return Check("equal prompts", "ok" if spread <= 1 else "warning", seen)
+
+
+def _equal_answers(records: Sequence[RequestRecord]) -> Check:
+    pairs = _pairs(records)
+    different = sum(first.answer != second.answer for first, second in pairs)
+    seen = f"{len(pairs) - different} of {len(pairs)} pairs have the same greedy text in both arms"
+    return Check("equal answers", "warning" if different else "ok", seen)
+
+
+def _pairs(records: Sequence[RequestRecord]) -> list[list[RequestRecord]]:
+    """Records of both arms that belong together."""
+    by_pair: dict[tuple[str, int, int], list[RequestRecord]] = {}
+    for record in records:
+        by_pair.setdefault((record.experiment, record.group, record.index), []).append(record)
+    return [pair for pair in by_pair.values() if len(pair) == 2]
+
+
+def _streamed(records: Sequence[RequestRecord]) -> Check:
+    not_streamed = sum(not record.streamed for record in records)
+    at_once = sum(
+        record.num_token_events == 1 and (read_usage(record.usage).num_completion_tokens or 1) > 4 for record in records
+    )
+    if not_streamed:
+        return Check("streamed", "warning", f"{not_streamed} answers were not streamed: they have no TTFT")
+    if at_once:
+        return Check("streamed", "warning", f"{at_once} answers came in one piece: a proxy may hold streams back")
+    return Check("streamed", "ok", "every answer came as a stream")
+
+
+def _warm_connections(records: Sequence[RequestRecord]) -> Check:
+    fresh = sum(not record.connection_reused for record in records)
+    seen = "no timed request had to connect" if not fresh else f"{fresh} of {len(records)} followed a new connection"
+    return Check("warm connections", "ok" if not fresh else "warning", seen)
+
+
+def _quiet_machine(run: Run) -> Check:
+    load, cpus = run.header.environment["load_average"][0], run.header.environment["num_cpus"]
+    seen = f"load average {load:g} on {cpus} processors when the run began"
+    return Check("quiet machine", "ok" if load < _BUSY_SHARE * cpus else "warning", seen)
+
+
+def _enough_samples(records: Sequence[RequestRecord]) -> Check:
+    sizes: dict[tuple[str, str, int], int] = {}
+    for record in records:
+        if record.phase == "measured" and record.error is None:
+            key = (record.experiment, record.arm, record.group)
+            sizes[key] = sizes.get(key, 0) + 1
+    least = min(sizes.values(), default=0)
+    if least >= _ENOUGH_FOR_95_PERCENT:
+        return Check("enough samples", "ok", f"at least {least} a cell; intervals are at 95 %")
+    level = (1 - 2.0 ** (1 - least)) * 100 if least > 1 else 0
+    return Check("enough samples", "warning", f"as few as {least} a cell: such an interval is a range at {level:g} %")

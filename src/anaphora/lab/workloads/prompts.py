@@ -1,0 +1,47 @@
+"""Prompts that are new in every run, equal in both arms where caching is to hit, and different where a miss is
+meant."""
+
+import random
+from dataclasses import dataclass
+
+from anaphora.lab.arms import Mechanism
+from anaphora.lab.targets.base import ChatRequest
+from anaphora.lab.workloads.texts import EDITION_WORDS, Texts
+from anaphora.traces.records import Arm
+
+_WORDS_OF_AN_EDITION = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFactory:
+    """Makes requests. Everything random in them follows from ``run_id``, so a run can be planned again."""
+
+    run_id: str
+    mechanism: Mechanism
+    texts: Texts
+
+    def edition(self, name: str) -> str:
+        """The words in front of a system prompt: another ``name``, or another run, shares no beginning with this
+        one."""
+        chosen = random.Random(f"{self.run_id}/{name}")
+        return " ".join(chosen.choice(EDITION_WORDS) for _ in range(_WORDS_OF_AN_EDITION))
+
+    def request(
+        self, *, family: str, arm: Arm, number: int, num_units: int, question: str, max_tokens: int
+    ) -> ChatRequest:
+        """The request of one trial. ``family``: trials whose on-arm shares a system prompt. ``number``:
+        distinguishes its off-trials, each of which must miss: by server flag they are equal to the on-trials, by
+        salt they differ in the salt alone, by nonce in the edition."""
+        must_miss = arm == "off"
+        name = f"{family}/off/{number}" if must_miss and self.mechanism is Mechanism.NONCE else family
+        salt = None
+        if self.mechanism is Mechanism.SALT:
+            salt = f"{self.run_id}/off/{family}/{number}" if must_miss else f"{self.run_id}/on"
+        return ChatRequest(
+            messages=(
+                {"role": "system", "content": self.texts.system_prompt(self.edition(name), num_units)},
+                {"role": "user", "content": question},
+            ),
+            max_tokens=max_tokens,
+            cache_salt=salt,
+        )

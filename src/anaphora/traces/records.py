@@ -1,0 +1,172 @@
+"""Our own records: what a run of the lab observed, in JSON lines, from which everything else is derived.
+
+A file is one ``run`` line, then one ``request`` line a request in the order in which they were sent. Times are raw
+readings of the client's monotonic clock in nanoseconds; unknown is ``null``, never 0. Lines are written as they happen,
+so a run that was cut short keeps what it measured.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal, Self
+
+from anaphora.errors import TraceError
+
+FORMAT_VERSION = 1
+RECORDS_FILE = "records.jsonl"
+
+Arm = Literal["on", "off"]
+Phase = Literal["warmup", "first", "measured"]
+"""``first``: the request that is expected to miss because it fills the cache (or, in the off arm, its counterpart);
+shown apart and in no statistic. ``warmup``: other prompts, to open connections and warm the server."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CounterReading:
+    """A server's cache counters at one instant: ``cached`` of ``queried``, both since the server's start.
+
+    ``family`` names the metric that was read and ``unit`` is ``tokens`` or ``blocks``: readings of two families, or
+    of two units, are never put into one ratio.
+    """
+
+    family: str
+    unit: str
+    queried: float
+    cached: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """One request as it was sent and answered. Counts and stamps only; ``anaphora.lab.timings`` derives the rest."""
+
+    experiment: str
+    arm: Arm
+    phase: Phase
+    group: int
+    """What is varied: the prefix length aimed at, in tokens."""
+    index: int
+    """Number within experiment, arm and group, from 1. Equal numbers of the two arms make a pair."""
+    label: str
+    """What was asked, for people."""
+    server: str
+    """Which of the run's servers was asked."""
+    sent_ns: int
+    """The body's first byte is handed to the socket, on a connection that stands."""
+    first_byte_ns: int | None
+    first_token_ns: int | None
+    """The bytes arrive that carry the first generated token: content, reasoning or tool call."""
+    first_answer_ns: int | None
+    """The same for the first visible content."""
+    last_token_ns: int | None
+    end_ns: int
+    streamed: bool
+    connection_reused: bool
+    max_tokens: int
+    num_prompt_tokens: int | None
+    """As tokenised before sending; ``None`` when no tokenizer was at hand."""
+    predicted_cached_tokens: int | None
+    num_token_events: int
+    finish_reason: str | None
+    usage: Mapping[str, Any] | None
+    """As the server sent it."""
+    counters_before: CounterReading | None
+    counters_after: CounterReading | None
+    answer: str
+    error: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunHeader:
+    """What was asked, of whom, and on which machine; written before the first measured request."""
+
+    run_id: str
+    started_at: str
+    """UTC, ISO 8601: the one wall-clock reading, to join with a server's log."""
+    num_planned_requests: int
+    settings: Mapping[str, Any]
+    target: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    format_version: int = FORMAT_VERSION
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """A records file as read back."""
+
+    header: RunHeader
+    requests: tuple[RequestRecord, ...]
+
+
+class RecordWriter:
+    """Appends records to a new file, each on disk before the next request is sent."""
+
+    def __init__(self, path: Path) -> None:
+        if path.exists():
+            raise TraceError(f"{path} exists already: give another folder with --out")
+        self._file: IO[str] = path.open("x", encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def begin(self, header: RunHeader) -> None:
+        """The first line."""
+        self._write("run", header)
+
+    def append(self, record: RequestRecord) -> None:
+        """One more request."""
+        self._write("request", record)
+
+    def _write(self, kind: str, value: RunHeader | RequestRecord) -> None:
+        line = {"kind": kind, **dataclasses.asdict(value)}
+        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
+        self._file.flush()
+
+
+def read_run(folder: Path) -> Run:
+    """The records of a report folder, or of a records file itself.
+
+    A last line that was cut off in the middle of writing is left out. Raises :class:`TraceError` for everything else
+    that is not a records file, with the line's number.
+    """
+    path = folder / RECORDS_FILE if folder.is_dir() else folder
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"cannot read {path} ({error}): give a report folder of `anaphora bench`") from error
+    header: RunHeader | None = None
+    requests: list[RequestRecord] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            value = _parse(line)
+        except (ValueError, TypeError, KeyError) as error:
+            if number == len(lines) and not line.endswith("}"):
+                break  # the writer was stopped within this line
+            raise TraceError(f"{path}, line {number}: not a record of Anaphora ({error})") from error
+        if isinstance(value, RunHeader):
+            header = value
+        else:
+            requests.append(value)
+    if header is None:
+        raise TraceError(f"{path} has no run line: it is not a records file of `anaphora bench`")
+    return Run(header, tuple(requests))
+
+
+def _parse(line: str) -> RunHeader | RequestRecord:
+    value = json.loads(line)
+    kind = value.pop("kind")
+    if kind == "run":
+        if value["format_version"] != FORMAT_VERSION:
+            raise ValueError(f"format version {value['format_version']}, this release reads {FORMAT_VERSION}")
+        return RunHeader(**value)
+    if kind != "request":
+        raise ValueError(f"unknown kind {kind!r}")
+    for name in ("counters_before", "counters_after"):
+        value[name] = None if value[name] is None else CounterReading(**value[name])
+    return RequestRecord(**value)
