@@ -6,6 +6,7 @@ import functools
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 from anaphora.checkpoints.checkpoint import Checkpoint
@@ -93,8 +94,12 @@ class AsyncEngine:
         return self._death is None and not self._is_closing
 
     def stats(self) -> EngineStats:
-        """The picture after the last step; a request whose last output was seen is in it."""
-        return self._worker.stats
+        """The picture after the last step; a request whose last output was seen is counted in it.
+
+        Requests that came while a step runs are waiting.
+        """
+        stats = self._worker.stats
+        return replace(stats, num_waiting=max(0, len(self._streams) - stats.num_running))
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[RequestOutput, None]:
         """Check a request now; start it when the first output is asked for. The last output has a ``finish_reason``.

@@ -52,7 +52,7 @@ class SamplingState:
     @property
     def adjusts_logits(self) -> bool:
         """Whether :meth:`adjust` changes anything at the next position."""
-        return bool(self._masks_end or self.params.logit_bias or self._counts_matter or self._repeatable)
+        return bool(self._masks_end or self.params.logit_bias or self.output_counts or self._repeatable)
 
     def adjust(self, logits: torch.Tensor) -> None:
         """Apply bias, the mask of ``min_tokens`` and the penalties to this request's ``[vocab_size]`` logits, in place.
