@@ -21,7 +21,7 @@ class ChatTemplate:
 
     def __init__(self, sources: Mapping[str, str], special_tokens: Mapping[str, str]) -> None:
         self._special_tokens = dict(special_tokens)
-        self._templates = {name: compile_template(source) for name, source in sources.items()}
+        self._templates = {name: _compiled_or_refused(source) for name, source in sources.items()}
 
     @classmethod
     def from_folder(cls, folder: Path, special_tokens: Mapping[str, str]) -> Self | None:
@@ -47,15 +47,16 @@ class ChatTemplate:
         clash = sorted(_RESERVED & extra.keys())
         if clash:
             raise ChatTemplateError(f"{clash[0]} cannot be given as a template variable", param="chat_template_kwargs")
+        plain = _PlainCopy()
         variables = {
             **self._special_tokens,
             "documents": None,
-            **_plain(extra),
-            "messages": [_message(message) for message in messages],
-            "tools": _plain(tools),
+            **plain.of(extra),
+            "messages": [plain.of_message(message) for message in messages],
+            "tools": plain.of(tools),
             "add_generation_prompt": add_generation_prompt,
         }
-        return self._template(has_tools=tools is not None)(variables)
+        return self._template(has_tools=tools is not None)(variables, plain.num_characters)
 
     def _template(self, *, has_tools: bool) -> Render:
         if has_tools and "tool_use" in self._templates:
@@ -63,6 +64,19 @@ class ChatTemplate:
         if "default" not in self._templates:
             raise ChatTemplateError(f"the model's chat templates have no default: {sorted(self._templates)}")
         return self._templates["default"]
+
+
+def _compiled_or_refused(source: str) -> Render:
+    """A template that cannot be compiled says so to each chat; everything else about the model still works."""
+    try:
+        return compile_template(source)
+    except ChatTemplateError as error:
+        message = str(error)
+
+    def refuse(variables: dict[str, Any], input_size: int) -> str:
+        raise ChatTemplateError(message, param="messages")
+
+    return refuse
 
 
 def _read_sources(folder: Path) -> dict[str, str]:
@@ -84,19 +98,27 @@ def _read_sources(folder: Path) -> dict[str, str]:
     return sources
 
 
-def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message without what is ``None``: templates test whether a key is there, and would print ``None``."""
-    if not isinstance(message, Mapping):
-        raise ChatTemplateError("each message must be an object with role and content", param="messages")
-    return {str(key): _plain(value) for key, value in message.items() if value is not None}
+class _PlainCopy:
+    """Copies made of plain JSON values (an object with methods has no business inside a template), and their size."""
 
+    def __init__(self) -> None:
+        self.num_characters = 0
 
-def _plain(value: Any) -> Any:
-    """A copy made of plain JSON values: an object with methods has no business inside a template."""
-    if value is None or type(value) in (str, int, float, bool):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    raise ChatTemplateError(f"a chat may hold JSON values only, not {type(value).__name__}", param="messages")
+    def of_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """A message without what is ``None``: templates test whether a key is there, and would print ``None``."""
+        if not isinstance(message, Mapping):
+            raise ChatTemplateError("each message must be an object with role and content", param="messages")
+        return {str(key): self.of(value) for key, value in message.items() if value is not None}
+
+    def of(self, value: Any) -> Any:
+        """A copy of one value."""
+        if type(value) is str:
+            self.num_characters += len(value)
+            return value
+        if value is None or type(value) in (int, float, bool):
+            return value
+        if isinstance(value, Mapping):
+            return {str(key): self.of(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.of(item) for item in value]
+        raise ChatTemplateError(f"a chat may hold JSON values only, not {type(value).__name__}", param="messages")
