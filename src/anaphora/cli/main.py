@@ -7,7 +7,6 @@ Exit codes: 0 done; 1 a bug (with its traceback); 2 a mistake of the caller or t
 """
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -32,8 +31,7 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_options_of_all_verbs)
     for verb in VERBS:
-        if importlib.util.find_spec(f"anaphora.cli.{verb}") is not None:
-            importlib.import_module(f"anaphora.cli.{verb}").register(app)
+        importlib.import_module(f"anaphora.cli.{verb}").register(app)
     return app
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import importlib.util
 import json
 import logging
 import socket
@@ -18,6 +19,7 @@ from anaphora.cli.settings_sources import resolve
 from anaphora.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from anaphora.checkpoints import Checkpoint
     from anaphora.engine import AsyncEngine, EngineConfig
     from anaphora.server.settings import ServerSettings
 
@@ -36,14 +38,20 @@ def serve(given: dict[str, Any], config: Path | None, dry_run: bool) -> None:
     if dry_run:
         print(json.dumps(shown(settings), indent=2))
         return
+    for_engine = engine_config(settings)
     _require_engine()
     import uvloop
 
+    from anaphora.checkpoints import TerminalProgress, find_checkpoint
     from anaphora.server.listener import bind
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt="%H:%M:%S")
-    with bind(settings.host, settings.port) as listener, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, listener))
+    with bind(settings.host, settings.port) as listener:
+        with TerminalProgress() as progress:
+            checkpoint = find_checkpoint(settings.model, progress=progress)
+        for_server = server_settings(settings, checkpoint.name)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings, for_engine, for_server, checkpoint, listener))
 
 
 def shown(settings: ServeSettings) -> dict[str, Any]:
@@ -59,7 +67,9 @@ def engine_config(settings: ServeSettings) -> "EngineConfig":
         ConfigError: a value is out of its range.
     """
     from anaphora.engine import EngineConfig
+    from anaphora.kvcache.config import CacheConfig
 
+    CacheConfig(num_blocks=1, eviction_policy=settings.eviction_policy)  # an unknown one is told before the model loads
     own = {field.name for field in dataclasses.fields(EngineConfig)}
     values = {name: value for name, value in dataclasses.asdict(settings).items() if name in own}
     return EngineConfig(**{**values, "device": "cpu" if settings.device == "auto" else settings.device})
@@ -84,28 +94,25 @@ def server_settings(settings: ServeSettings, model_name: str) -> "ServerSettings
 
 
 def _require_engine() -> None:
-    try:
-        import httptools  # noqa: F401
-        import starlette  # noqa: F401
-        import torch  # noqa: F401
-        import uvicorn  # noqa: F401
-        import uvloop  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"serve needs {error.name}: pip install 'anaphora[engine]'") from None
+    """Look for what the extra brings, without the seconds that importing it takes: the port comes first."""
+    for module in ("torch", "starlette", "uvicorn", "httptools", "uvloop"):
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtraError(f"serve needs {module}: pip install 'anaphora[engine]'")
 
 
-async def _serve(settings: ServeSettings, listener: socket.socket) -> None:
-    from anaphora.checkpoints import TerminalProgress, find_checkpoint
+async def _serve(
+    settings: ServeSettings,
+    for_engine: "EngineConfig",
+    for_server: "ServerSettings",
+    checkpoint: "Checkpoint",
+    listener: socket.socket,
+) -> None:
     from anaphora.engine import AsyncEngine
     from anaphora.server.app import build_app
     from anaphora.server.process import ServerProcess
     from anaphora.server.stats_log import log_stats
 
-    config = engine_config(settings)
-    with TerminalProgress() as progress:
-        checkpoint = find_checkpoint(settings.model, progress=progress)
-    for_server = server_settings(settings, checkpoint.name)
-    engine = await AsyncEngine.start(config, checkpoint=checkpoint)
+    engine = await AsyncEngine.start(for_engine, checkpoint=checkpoint)
     _log_banner(settings, for_server, engine)
     process = ServerProcess(
         build_app(engine, for_server),
@@ -129,7 +136,6 @@ def _log_banner(settings: ServeSettings, for_server: "ServerSettings", engine: "
         _log.info("prefix caching is on: shared beginnings of at least %d tokens are reused", settings.block_size)
     else:
         _log.info("prefix caching is off")
-    _log.info("KV cache: %s; %d tokens a request at most", engine.kv_capacity, engine.max_model_len)
     if settings.gpu_memory_utilization is not None:
         _log.info("gpu_memory_utilization has no effect on CPU: kv_cache_memory_bytes sizes the KV cache")
     if settings.api_key or settings.admin_key:

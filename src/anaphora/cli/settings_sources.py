@@ -77,7 +77,8 @@ def _checked(setting: Setting, value: Any, label: str, *, strict: bool) -> Any:
     try:
         return TypeAdapter(setting.hint).validate_python(value, strict=strict)
     except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"].partition(", unable")[0].replace("Input should", "must")
+        told = error.errors(include_url=False)[0]["msg"].partition(", unable")[0]
+        message = told.replace("Input should", "must").replace("String should", "must")
         if setting.flag.is_size and not isinstance(value, int):
             message = "must be a number of bytes, such as 1GiB"
         shown = "" if "key" in setting.name else f", got {value!r}"
