@@ -111,8 +111,10 @@ class AsyncEngine:
             EngineOverloadedError: too many requests wait already.
             EngineDeadError: the engine has stopped. Outputs raise it too, and ``EngineStepError`` if the model fails.
         """
-        self._check(request)
-        return self._generate(request, time.monotonic())
+        arrived_s = time.monotonic()
+        self._check_room(request)
+        check_request(request, max_model_len=self.max_model_len, vocab_size=self._loaded.vocab_size)
+        return self._generate(request, arrived_s)
 
     async def abort(self, request_id: RequestId) -> None:
         """End a request with ``finish_reason`` ``abort``; unknown or finished ones are none's concern."""
@@ -164,7 +166,7 @@ class AsyncEngine:
                 stream.is_closed = True
                 self._abort_in_core(request.request_id)
 
-    def _check(self, request: GenerationRequest) -> None:
+    def _check_room(self, request: GenerationRequest) -> None:
         if self._death is not None:
             raise self._death
         if self._is_closing:
@@ -173,10 +175,9 @@ class AsyncEngine:
             raise EngineOverloadedError(f"{len(self._streams)} requests are being served or wait: try again later")
         if request.request_id in self._streams:
             raise RequestError(f"request id {request.request_id!r} is in use: choose another", param="request_id")
-        check_request(request, max_model_len=self.max_model_len, vocab_size=self._loaded.vocab_size)
 
     def _submit(self, request: GenerationRequest, arrived_s: float) -> RequestStream:
-        self._check(request)  # again: others may have come between the call and the first output asked for
+        self._check_room(request)  # again: others may have come between the call and the first output asked for
 
         def add(core: EngineCore) -> list[CoreOutput]:
             try:

@@ -8,6 +8,8 @@ import torch
 from anaphora.engine.active_request import ActiveRequest
 from anaphora.engine.input_batch import Chunk, forward_batch, split_into_passes
 from anaphora.engine.sampler import SampledToken, sample
+from anaphora.engine.sampling_params import SamplingParams
+from anaphora.engine.sampling_state import SamplingState
 from anaphora.models.batch import ForwardBatch
 from anaphora.models.kv_cache import PagedKVCache
 from anaphora.scheduler.output import ScheduledRequest
@@ -44,6 +46,17 @@ class ModelRunner:
             logits = self._model.forward(forward_batch(chunks_of_pass, self._kv.block_size), self._kv)
             sampled |= _share_out(logits, chunks_of_pass, active)
         return sampled
+
+    @torch.inference_mode()
+    def warm_up(self) -> None:
+        """Compute one block of nothing in particular: a process's first pass takes many times as long as the next.
+
+        Its keys and values go where nothing is cached yet. To be called before the first step.
+        """
+        size = self._kv.block_size
+        chunk = Chunk(RequestId("warm-up"), [0] * size, 0, (0,), range(size - 1, size), samples=True)
+        logits = self._model.forward(forward_batch([chunk], size), self._kv)
+        sample(logits, [SamplingState(SamplingParams(), (), end_token_ids=(), key=(0, 0))])
 
 
 def _chunk(item: ScheduledRequest, active: ActiveRequest) -> Chunk:

@@ -54,9 +54,11 @@ def load_engine(config: EngineConfig, checkpoint: Checkpoint | None = None) -> L
     )
     kv = model.new_kv_cache(plan.kv_capacity.num_blocks, config.block_size)
     vocab_size = checkpoint.config.vocab_size
+    runner = ModelRunner(model, kv)
+    runner.warm_up()
     core = EngineCore(
         Scheduler(plan.scheduler, plan.cache),
-        ModelRunner(model, kv),
+        runner,
         vocab_size=vocab_size,
         # a tokenizer may know tokens for which the model has no logits
         eos_token_ids=tuple(token_id for token_id in tokenizer.eos_token_ids if token_id < vocab_size),
