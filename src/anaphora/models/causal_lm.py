@@ -33,7 +33,7 @@ class ModelWeights:
     """Everything a checkpoint holds, fused as the model computes it."""
 
     embedding: torch.Tensor
-    """``[vocab_size, hidden_size]``."""
+    """``[vocab_size, hidden_size]``, in whatever dtype it is stored: few rows are read in a pass."""
     layers: tuple[LayerWeights, ...]
     final_norm: torch.Tensor
     head: Linear
@@ -68,36 +68,27 @@ class CausalLM:
         """
         plan = self._attention.plan(batch, kv)
         rotations = self._rotary.rotations(batch.positions)
-        hidden = functional.embedding(batch.token_ids, self._weights.embedding)
+        hidden = functional.embedding(batch.token_ids, self._weights.embedding).to(self.dtype)
         for index, layer in enumerate(self._weights.layers):
-            queries = self._project(layer, index, hidden, rotations, batch.slot_mapping, kv)
-            hidden = layer.output.add_to(hidden, self._attention.run(plan, index, queries, kv))
+            heads = self._project(layer, hidden, rotations)
+            hidden = layer.output.add_to(hidden, self._attention.run(plan, index, heads, kv))
             hidden = self._mlp(layer, hidden)
         return self._logits(hidden, batch.logits_rows)
 
-    def _project(
-        self,
-        layer: LayerWeights,
-        index: int,
-        hidden: torch.Tensor,
-        rotations: torch.Tensor,
-        slots: torch.Tensor,
-        kv: PagedKVCache,
-    ) -> torch.Tensor:
-        """Queries ``[T, num_heads, head_dim]``; keys and values go into ``kv``."""
+    def _project(self, layer: LayerWeights, hidden: torch.Tensor, rotations: torch.Tensor) -> torch.Tensor:
+        """``[T, num_heads + 2 * num_kv_heads, head_dim]``: queries and keys turned by position, then values."""
         num_heads, num_kv_heads = self.config.num_heads, self.config.num_kv_heads
         heads = layer.qkv(self._norm(hidden, layer.attention_norm)).view(len(hidden), -1, self.config.head_dim)
-        queries, keys, values = torch.split(heads, [num_heads, num_kv_heads, num_kv_heads], dim=1)
         if layer.query_norm is not None and layer.key_norm is not None:
+            queries, keys, _ = torch.split(heads, [num_heads, num_kv_heads, num_kv_heads], dim=1)
             queries.copy_(self._norm(queries, layer.query_norm))
             keys.copy_(self._norm(keys, layer.key_norm))
         rotate(heads[:, : num_heads + num_kv_heads], rotations)
-        kv.write(index, slots, keys, values)
-        return queries
+        return heads
 
     def _mlp(self, layer: LayerWeights, hidden: torch.Tensor) -> torch.Tensor:
         gate, up = layer.gate_up(self._norm(hidden, layer.mlp_norm)).chunk(2, dim=-1)
-        return layer.down.add_to(hidden, functional.silu(gate).mul_(up))
+        return layer.down.add_to(hidden, functional.silu(gate, inplace=True).mul_(up))
 
     def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return functional.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)

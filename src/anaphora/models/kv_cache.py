@@ -6,9 +6,9 @@ import torch
 class PagedKVCache:
     """Keys and values of all layers. Slot ``block_id * block_size + offset`` holds one token.
 
-    Layout per layer: ``[num_kv_heads, num_slots, head_dim]``, so blocks with neighbouring ids are one matrix per head
-    and attention reads them as a view. The memory is not cleared and so costs nothing until it is written:
-    what was never written may be NaN and must never reach a result.
+    Layout per layer: ``[2, num_kv_heads, num_slots, head_dim]``, so blocks with neighbouring ids are one matrix per
+    head and attention reads them as a view. The memory is not cleared and so costs nothing until it is written: what
+    was never written may be NaN and must never reach a result.
     """
 
     def __init__(
@@ -26,19 +26,26 @@ class PagedKVCache:
         self.block_size = block_size
         shape = (num_layers, 2, num_kv_heads, num_blocks * block_size, head_dim)
         self._storage = torch.empty(shape, dtype=dtype, device=device)
-        self._layers = [(layer[0], layer[1]) for layer in self._storage]
+        self._layers = self._storage.unbind()
 
     @property
     def num_bytes(self) -> int:
         """Size of keys and values together."""
         return self._storage.nbytes
 
-    def layer(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of a layer, ``[num_kv_heads, num_slots, head_dim]`` each; views."""
+    def layer(self, index: int) -> torch.Tensor:
+        """Keys and values of a layer, ``[2, num_kv_heads, num_slots, head_dim]``; a view."""
         return self._layers[index]
 
-    def write(self, index: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Store one layer's new keys and values, ``[T, num_kv_heads, head_dim]`` each, at ``slots`` ``[T]``."""
-        layer_keys, layer_values = self._layers[index]
-        layer_keys.index_copy_(1, slots, keys.transpose(0, 1))
-        layer_values.index_copy_(1, slots, values.transpose(0, 1))
+    def write(self, index: int, slots: slice | torch.Tensor, heads: torch.Tensor) -> None:
+        """Store one layer's new keys and values.
+
+        ``heads``: ``[T, 2 * num_kv_heads, head_dim]``, keys, then values. ``slots``: where the ``T`` tokens go, ``[T]``
+        int64 or, faster, one slice.
+        """
+        layer = self._layers[index]
+        new = heads.view(len(heads), 2, -1, heads.shape[-1]).permute(1, 2, 0, 3)
+        if isinstance(slots, slice):
+            layer[:, :, slots].copy_(new)
+        else:
+            layer.index_copy_(2, slots, new)

@@ -8,10 +8,13 @@ import torch
 
 from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.models.attention.cpu import CpuAttention
+from anaphora.models.attention.partial import fastest_partial
 from anaphora.models.causal_lm import CausalLM, LayerWeights, ModelWeights
-from anaphora.models.linear import Linear
+from anaphora.models.linear import Linear, fastest_linear
 from anaphora.models.rotary import interleave_heads
 from anaphora.models.weights import DummySource, SafetensorsSource, TensorSource
+
+EMBEDDING = "model.embed_tokens"
 
 
 def load_model(
@@ -31,9 +34,10 @@ def load_model(
         CheckpointError: a tensor is missing, left over or of the wrong shape, or a file is damaged.
     """
     source: TensorSource = DummySource() if load_format == "dummy" else SafetensorsSource(folder, progress)
-    weights = _Fuser(config, source, dtype, device).model()
+    weights = _Fuser(config, source, fastest_linear(dtype), dtype, device).model()
     source.finish(lambda name: _is_ignored(name, config))
-    return CausalLM(config, weights, CpuAttention(), dtype)
+    attention = CpuAttention(config.num_heads, config.num_kv_heads, fastest_partial(dtype))
+    return CausalLM(config, weights, attention, dtype)
 
 
 def _is_ignored(name: str, config: ModelConfig) -> bool:
@@ -44,21 +48,23 @@ def _is_ignored(name: str, config: ModelConfig) -> bool:
 class _Fuser:
     """Takes tensors from a source and joins those that are multiplied together."""
 
-    def __init__(self, config: ModelConfig, source: TensorSource, dtype: torch.dtype, device: str) -> None:
+    def __init__(
+        self, config: ModelConfig, source: TensorSource, linear: type[Linear], dtype: torch.dtype, device: str
+    ) -> None:
         self._config = config
         self._source = source
+        self._linear = linear
         self._dtype = dtype
         self._device = device
 
     def model(self) -> ModelWeights:
         config = self._config
-        embedding = self._tensor("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
+        shape = (config.vocab_size, config.hidden_size)
         layers = tuple(self._layer(f"model.layers.{index}.") for index in range(config.num_layers))
         final_norm = self._tensor("model.norm.weight", config.hidden_size)
-        head = embedding
-        if not config.tie_word_embeddings:
-            head = self._tensor("lm_head.weight", config.vocab_size, config.hidden_size)
-        return ModelWeights(embedding, layers, final_norm, Linear(head, None))
+        head = self._fused([(EMBEDDING if config.tie_word_embeddings else "lm_head", shape[0])], shape[1], False)
+        embedding = self._source.table(EMBEDDING + ".weight", shape)
+        return ModelWeights(embedding, layers, final_norm, head)
 
     def _layer(self, prefix: str) -> LayerWeights:
         config, attention = self._config, prefix + "self_attn."
@@ -82,7 +88,7 @@ class _Fuser:
         """Projections stacked by rows; the first ``num_rotary`` ones make heads that are turned by position."""
         weight = self._stacked([(name + ".weight", (rows, width)) for name, rows in parts], num_rotary)
         bias = self._stacked([(name + ".bias", (rows,)) for name, rows in parts], num_rotary) if has_bias else None
-        return Linear(weight, bias)
+        return self._linear(weight, bias)
 
     def _stacked(self, parts: list[tuple[str, tuple[int, ...]]], num_rotary: int) -> torch.Tensor:
         num_rows = sum(shape[0] for _, shape in parts)

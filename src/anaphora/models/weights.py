@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
+from zlib import crc32
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -13,26 +14,30 @@ from anaphora.errors import CheckpointError
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
-DUMMY_SEED = 0
 DUMMY_STD = 0.02
 
 
 class TensorSource(Protocol):
-    """Gives each tensor of a model once, and says at the end whether any was left over."""
+    """Gives the tensors of a model by name, and says at the end whether any was left over."""
 
     def take(self, name: str, shape: Sequence[int]) -> torch.Tensor:
-        """The tensor called ``name``, which must have ``shape``. May be a view of a mapped file: do not write to it.
+        """The tensor called ``name``, which must have ``shape``. It is a view into a file: copy it before ``finish``.
 
         Raises:
-            CheckpointError: it is missing or has another shape.
+            CheckpointError: it is missing, damaged or has another shape.
         """
         ...
 
-    def finish(self, ignored: Callable[[str], bool]) -> None:
+    def table(self, name: str, shape: Sequence[int]) -> torch.Tensor:
+        """Like :meth:`take`, for a tensor of which few rows are ever read: it may be kept, and only rows that were read
+        take memory. Not to be written to."""
+        ...
+
+    def finish(self, is_ignored: Callable[[str], bool]) -> None:
         """Close the source.
 
         Raises:
-            CheckpointError: a tensor was never taken and ``ignored`` does not know its name.
+            CheckpointError: a tensor was never taken, and its name is not one to be ignored.
         """
         ...
 
@@ -50,50 +55,72 @@ class SafetensorsSource:
             CheckpointError: no weights in the folder, a shard is missing, or a file is damaged.
         """
         self._folder = folder
-        self._files = ExitStack()
-        self._handles: dict[Path, Any] = {}
-        self._where = _tensor_files(folder)
-        self._total = len(self._where)
         self._progress = progress
+        self._files = _tensor_files(folder)
+        self._taken: set[str] = set()
+        self._open = ExitStack()
+        self._handles: dict[Path, Any] = {}
 
     def take(self, name: str, shape: Sequence[int]) -> torch.Tensor:
-        path = self._where.pop(name, None)
-        if path is None:
+        path = self._path(name)
+        if path not in self._handles:
+            self._handles[path] = self._open.enter_context(_opened(path))
+        return self._checked(path, self._handles[path], name, shape)
+
+    def table(self, name: str, shape: Sequence[int]) -> torch.Tensor:
+        path = self._path(name)
+        with _opened(path) as file:  # a mapping of its own, in which nothing else has been touched
+            return self._checked(path, file, name, shape)
+
+    def finish(self, is_ignored: Callable[[str], bool]) -> None:
+        self._handles.clear()
+        self._open.close()
+        left = sorted(name for name in self._files.keys() - self._taken if not is_ignored(name))
+        if left:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            raise CheckpointError(
+                f"{self._folder} has an unexpected tensor {left[0]}{more}: not a model of this family"
+            )
+
+    def _path(self, name: str) -> Path:
+        if name not in self._files:
             raise CheckpointError(f"{self._folder} lacks the tensor {name}: fetch the model again")
+        return self._files[name]
+
+    def _checked(self, path: Path, file: Any, name: str, shape: Sequence[int]) -> torch.Tensor:
         try:
-            if path not in self._handles:
-                self._handles[path] = self._files.enter_context(safe_open(path, framework="pt"))
-            tensor: torch.Tensor = self._handles[path].get_tensor(name)
-        except (SafetensorError, OSError) as error:
+            tensor: torch.Tensor = file.get_tensor(name)
+        except SafetensorError as error:
             raise CheckpointError(f"{path} cannot be read ({name}: {error}): fetch the model again") from error
         if tuple(tensor.shape) != tuple(shape):
             raise CheckpointError(f"{name} in {path} has shape {list(tensor.shape)}, config.json means {list(shape)}")
+        self._taken.add(name)
         if self._progress is not None:
-            self._progress(self._total - len(self._where), self._total)
+            self._progress(len(self._taken), len(self._files))
         return tensor
-
-    def finish(self, ignored: Callable[[str], bool]) -> None:
-        self._handles.clear()
-        self._files.close()
-        unexpected = sorted(name for name in self._where if not ignored(name))
-        if unexpected:
-            more = f" and {len(unexpected) - 1} more" if len(unexpected) > 1 else ""
-            raise CheckpointError(f"{self._folder} has an unexpected tensor {unexpected[0]}{more}: unsupported model")
 
 
 class DummySource:
-    """Random weights of a fixed seed: right sizes and timing without a checkpoint, no sense in the output."""
-
-    def __init__(self) -> None:
-        self._generator = torch.Generator().manual_seed(DUMMY_SEED)
+    """Random weights, seeded by name: right sizes and timing without a checkpoint, no sense in the output."""
 
     def take(self, name: str, shape: Sequence[int]) -> torch.Tensor:
         if name.endswith("norm.weight"):
             return torch.ones(*shape)
-        return torch.empty(*shape).normal_(std=DUMMY_STD, generator=self._generator)
+        generator = torch.Generator().manual_seed(crc32(name.encode()))
+        return torch.empty(*shape).normal_(std=DUMMY_STD, generator=generator)
 
-    def finish(self, ignored: Callable[[str], bool]) -> None:
+    def table(self, name: str, shape: Sequence[int]) -> torch.Tensor:
+        return self.take(name, shape)
+
+    def finish(self, is_ignored: Callable[[str], bool]) -> None:
         """Nothing can be left over."""
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}): fetch the model again") from error
 
 
 def _tensor_files(folder: Path) -> dict[str, Path]:
@@ -103,11 +130,8 @@ def _tensor_files(folder: Path) -> dict[str, Path]:
         return _read_index(folder, index)
     if not single.exists():
         raise CheckpointError(f"{folder} has neither {SINGLE_FILE} nor {INDEX_FILE}: give a folder of safetensors")
-    try:
-        with safe_open(single, framework="pt") as file:
-            return dict.fromkeys(file.keys(), single)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{single} cannot be read ({error}): fetch the model again") from error
+    with _opened(single) as file:
+        return dict.fromkeys(file.keys(), single)
 
 
 def _read_index(folder: Path, index: Path) -> dict[str, Path]:
