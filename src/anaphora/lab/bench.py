@@ -51,7 +51,7 @@ async def measure(
         max_model_len=target.max_model_len,
         note=observer.note,
     )
-    writer.begin(_header(options, plan, await _describe(options, target, plan)))
+    writer.begin(make_header(options, plan, await _describe(options, target, plan)))
     await send(plan, servers, writer, observer)
 
 
@@ -110,7 +110,8 @@ async def _describe(options: BenchOptions, target: OpenAITarget, plan: Plan) -> 
     }
 
 
-def _header(options: BenchOptions, plan: Plan, target: Mapping[str, Any]) -> RunHeader:
+def make_header(options: BenchOptions, plan: Plan, target: Mapping[str, Any]) -> RunHeader:
+    """The first line of the records. ``target`` says who is measured."""
     return RunHeader(
         run_id=plan.run_id,
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

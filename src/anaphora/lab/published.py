@@ -40,8 +40,10 @@ def read_table(path: Path) -> list[dict[str, float | None]]:
                 raise TraceError(f"{path} lacks the column {missing[0]}: its first line must name {', '.join(COLUMNS)}")
             reader.fieldnames = names
             return [_row(path, reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise TraceError(f"cannot read {path} as a table ({error})") from error
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(f"{path} is no CSV table in UTF-8 ({error})") from error
 
 
 def _row(path: Path, line: int, row: Mapping[str, str | None]) -> dict[str, float | None]:

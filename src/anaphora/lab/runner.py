@@ -55,6 +55,8 @@ class Runner:
     observer: Observer
     clock: Clock = time.monotonic_ns
     _last_reading: dict[str, CounterReading | None] = field(default_factory=dict)
+    _standing_still: set[str] = field(default_factory=set)
+    """Servers whose counters did not move during a request, although they were waited for: caching is off there."""
 
     async def run(self, trials: Sequence[Trial], expected: Sequence[Expected]) -> list[RequestRecord]:
         """Send all trials. A failed request is a record like any other; :class:`TargetError` after three in a row."""
@@ -79,7 +81,7 @@ class Runner:
         except TargetError as error:
             now = self.clock()
             reply = Reply(now, None, now, False, Answer(error=str(error)))
-        after = self._last_reading[name] = await self._settled_counters(server, before)
+        after = self._last_reading[name] = await self._settled_counters(name, before)
         answer = reply.answer
         return RequestRecord(
             experiment=trial.experiment,
@@ -109,18 +111,21 @@ class Runner:
             error=answer.error,
         )
 
-    async def _settled_counters(self, server: Target, before: CounterReading | None) -> CounterReading | None:
+    async def _settled_counters(self, name: str, before: CounterReading | None) -> CounterReading | None:
         """The counters once they include the request just answered: some servers publish them a moment later.
 
-        Waiting ends after a fraction of a second: a server whose cache is off never counts.
+        A server whose cache is off never counts: it is waited for once, for a fraction of a second.
         """
+        server = self.servers[name]
+        tries = 1 if name in self._standing_still else _COUNTER_TRIES
         try:
-            reading = await server.read_counters()
-            for _ in range(_COUNTER_TRIES):
-                if reading is None or before is None or reading.queried > before.queried:
-                    break
-                await asyncio.sleep(_COUNTER_PAUSE_S)
+            for _ in range(tries):
                 reading = await server.read_counters()
+                if reading is None or before is None or reading.queried > before.queried:
+                    self._standing_still.discard(name)
+                    return reading
+                await asyncio.sleep(_COUNTER_PAUSE_S if tries > 1 else 0)
         except TargetError:
             return None
+        self._standing_still.add(name)
         return reading

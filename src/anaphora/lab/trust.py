@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from anaphora.lab.arms import HEAD_TOKENS, Mechanism
+from anaphora.lab.experiments import gradient
 from anaphora.lab.prediction import block_size_of
 from anaphora.lab.usage import read_usage
 from anaphora.lab.witnesses import gaps, prompt_tokens, shares
@@ -13,6 +14,7 @@ from anaphora.traces.records import RequestRecord, Run
 Status = Literal["ok", "warning", "unknown"]
 _ENOUGH_FOR_95_PERCENT = 6
 _BUSY_SHARE = 0.7
+_GOOD_R2 = 0.98
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ def checks(run: Run) -> list[dict[str, Any]]:
         lambda: _warm_connections(records),
         lambda: _quiet_machine(run),
         lambda: _enough_samples(records),
+        lambda: _lines_fit(records, int(run.header.settings["seed"])),
         lambda: Check("client error", "unknown", "the client was not calibrated against a server with known timings"),
     )
     return [asdict(question()) for question in ask]
@@ -135,6 +138,15 @@ def _quiet_machine(run: Run) -> Check:
     load, cpus = run.header.environment["load_average"][0], run.header.environment["num_cpus"]
     seen = f"load average {load:g} on {cpus} processors when the run began"
     return Check("quiet machine", "ok" if load < _BUSY_SHARE * cpus else "warning", seen)
+
+
+def _lines_fit(records: Sequence[RequestRecord], seed: int) -> Check:
+    gradient_records = [record for record in records if record.experiment == gradient.NAME]
+    line = gradient.analyse(gradient_records, seed=seed)["fit"]["off"]
+    if line is None or line["r2"] is None or line["num_points"] < 3:
+        return Check("lines fit", "unknown", "too few lengths to tell whether a line describes them")
+    seen = f"the line through the off times explains R² = {line['r2']:.4f} of their variation"
+    return Check("lines fit", "ok" if line["r2"] >= _GOOD_R2 else "warning", seen)
 
 
 def _enough_samples(records: Sequence[RequestRecord]) -> Check:

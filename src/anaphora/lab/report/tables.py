@@ -109,27 +109,26 @@ def _lengths(gradient: Mapping[str, Any]) -> Table:
 def lines_table(gradient: Mapping[str, Any]) -> Table:
     """The fitted lines; ``gradient`` needs ``fit`` and ``slope_reduction_percent`` only."""
     rows = [(name, *_line_cells(line)) for name, line in gradient["fit"].items()]
-    columns = ("<arm", "slope (ms per 1000 tokens)", "interval", "intercept (ms)", "interval", "R²")
+    columns = ("<arm", "slope (ms per 1000 tokens)", "intercept (ms)", "R²")
     reduction = gradient["slope_reduction_percent"]
-    note = "" if reduction is None else f"the slope falls by {reduction:.2f} %; intervals at 95 %".replace("-", "−")
-    return Table("Least squares: TTFT = slope · prompt tokens + intercept", columns, tuple(rows), note)
+    note = "" if reduction is None else f"the slope falls by {reduction:.2f} %; ± is the half\N{HYPHEN}width at 95 %"
+    title = "Least squares: TTFT = slope × prompt tokens + intercept"
+    return Table(title, columns, tuple(rows), note.replace("-", "−"))
 
 
 def _line_cells(line: Mapping[str, Any] | None) -> tuple[str, ...]:
     if line is None:
-        return ("–",) * 5
+        return ("–",) * 3
     cells = (
-        f"{line['slope_ms_per_ktoken']:,.2f}",
-        _span(line["slope_interval"]),
-        f"{line['intercept_ms']:,.2f}",
-        _span(line["intercept_interval"]),
+        f"{line['slope_ms_per_ktoken']:,.2f}{_half_width(line['slope_interval'])}",
+        f"{line['intercept_ms']:,.2f}{_half_width(line['intercept_interval'])}",
         "–" if line["r2"] is None else f"{line['r2']:.4f}",
     )
     return tuple(cell.replace("-", "−") for cell in cells)
 
 
-def _span(interval: Mapping[str, Any] | None) -> str:
-    return "–" if interval is None else f"{interval['low']:,.1f} to {interval['high']:,.1f}"
+def _half_width(interval: Mapping[str, Any] | None) -> str:
+    return "" if interval is None else f" ± {(interval['high'] - interval['low']) / 2:,.2f}"
 
 
 def trust_table(results: Mapping[str, Any]) -> Table:

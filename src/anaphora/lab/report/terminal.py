@@ -16,14 +16,18 @@ def print_table(table: Table, console: Console) -> None:
     """One table; texts of servers are shown as they are, never as markup."""
     grid = RichTable(title=Text(table.title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in table.columns:
-        left = name.startswith("<")
-        grid.add_column(Text(name.removeprefix("<")), justify="left" if left else "right", no_wrap=not left)
+        grid.add_column(Text(name.removeprefix("<")), justify="left" if name.startswith("<") else "right")
     for row in table.rows:
-        grid.add_row(*(Text(cell) for cell in row))
+        grid.add_row(*(_cell(name, text) for name, text in zip(table.columns, row, strict=True)))
     console.print(grid)
     if table.note:
         console.print(Text(table.note, style="dim"))
     console.print()
+
+
+def _cell(column: str, text: str) -> Text:
+    """Words may wrap; a number stays on its line, whatever the width."""
+    return Text(text if column.startswith("<") else text.replace(" ", "\N{NO-BREAK SPACE}"))
 
 
 def print_report(results: Mapping[str, Any], console: Console) -> None:

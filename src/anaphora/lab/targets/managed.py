@@ -65,10 +65,12 @@ class ManagedServer:
                 return await target.wait_until_ready(limit_s=max(0.0, deadline - loop.time()), on_wait=on_wait)
             except TargetError:
                 if self._process.returncode is not None:
-                    raise TargetError(f"the server did not start: {self.last_words()}") from None
+                    raise TargetError(
+                        f"the server did not start: {self.last_words() or 'it ended without a word'}"
+                    ) from None
                 if loop.time() > deadline:
                     raise
-            on_wait(self.last_words())
+            on_wait(self.last_words() or "the server is starting")
             await asyncio.sleep(_POLL_S)
 
     async def stop(self) -> None:
@@ -88,7 +90,7 @@ class ManagedServer:
     def last_words(self) -> str:
         """The last line of the server's output."""
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()
-        return shorten(lines[-1].removeprefix("anaphora: error: ")) if lines else "it has said nothing yet"
+        return shorten(lines[-1].removeprefix("anaphora: error: ")) if lines else ""
 
     @staticmethod
     def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
