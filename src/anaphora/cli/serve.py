@@ -35,8 +35,9 @@ def register(app: typer.Typer) -> None:
 def serve(given: dict[str, Any], config: Path | None, dry_run: bool) -> None:
     """Serve a model with the OpenAI API and a prefix cache."""
     settings = resolve(given, config)
+    told = shown(settings)
     if dry_run:
-        print(json.dumps(shown(settings), indent=2))
+        print(json.dumps(told, indent=2))
         return
     for_engine = engine_config(settings)
     _require_engine()
@@ -49,6 +50,7 @@ def serve(given: dict[str, Any], config: Path | None, dry_run: bool) -> None:
     with bind(settings.host, settings.port) as listener:
         with TerminalProgress() as progress:
             checkpoint = find_checkpoint(settings.model, progress=progress)
+        _log.info("settings: %s", json.dumps(told))
         for_server = server_settings(settings, checkpoint.name)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings, for_engine, for_server, checkpoint, listener))
@@ -130,7 +132,6 @@ async def _serve(
 
 def _log_banner(settings: ServeSettings, for_server: "ServerSettings", engine: "AsyncEngine") -> None:
     """What is served and how; the effective prefix caching above all."""
-    _log.info("settings: %s", json.dumps(shown(settings)))
     _log.info("serving %s as %s", engine.model_name, ", ".join(for_server.served_model_names))
     if settings.enable_prefix_caching:
         _log.info("prefix caching is on: shared beginnings of at least %d tokens are reused", settings.block_size)

@@ -70,6 +70,8 @@ class ServerProcess(uvicorn.Server):
         await super().shutdown(sockets)
         if self.force_exit:
             draining.cancel()
-            await self._stop_engine(0.0)
+            await self._stop_engine(0.0)  # which ends every request, and so every task
+            if self.server_state.tasks:
+                await asyncio.wait(self.server_state.tasks, timeout=GRACE_S)
         else:
             await draining

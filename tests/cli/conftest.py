@@ -1,0 +1,12 @@
+"""A tiny model for servers in processes of their own."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.models_for_tests import tiny_checkpoint
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_checkpoint(tmp_path_factory.mktemp("models") / "tiny")
