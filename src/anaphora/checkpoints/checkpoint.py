@@ -35,13 +35,13 @@ def find_checkpoint(model: str | None = None, *, progress: Progress = silent) ->
     if model is None or model == DEFAULT_MODEL:
         return _open(DEFAULT_MODEL, default_folder(progress))
     path = Path(model).expanduser()
-    if path.is_dir():
+    if model and path.is_dir():  # an empty text would be the current folder
         return _open(path.resolve().name, path)
     if path.is_file():
         return _open(path.stem, converted_folder(path, progress))
     if not is_hub_name(model) or path.suffix == ".gguf":
         raise CheckpointError(
-            f"{model}: no such folder or file, and no name on the hub (owner/name): check the spelling"
+            f"{model!r}: no such folder or file, and no name on the hub (owner/name): check the spelling"
         )
     return _open(model, hub_folder(model, progress))
 
