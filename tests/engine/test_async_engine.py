@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from anaphora.engine import AsyncEngine, EngineConfig, SamplingParams
-from anaphora.engine.engine_core import EngineCore
+from anaphora.engine.engine_core import CoreOutput, EngineCore
+from anaphora.engine.output_processor import OutputProcessor
 from anaphora.engine.outputs import RequestOutput
 from anaphora.engine.request_stream import join_outputs
 from anaphora.errors import (
@@ -65,7 +66,7 @@ def serve(
         if is_alive:
             stats = engine.stats()
             assert (stats.num_running, stats.num_waiting, stats.num_free_blocks) == (0, 0, stats.num_blocks)
-        assert "anaphora-engine" not in {thread.name for thread in threading.enumerate()}
+        assert no_engine_thread_is_left()
 
     asyncio.run(run())
 
@@ -383,6 +384,69 @@ def test_what_fails_in_loading_is_told(tmp_path: Any) -> None:
 
 async def start_only(load: Any) -> None:
     await AsyncEngine.start(EngineConfig(), load=load)
+
+
+def test_whoever_gives_up_while_it_loads_leaves_no_thread(tiny_tokenizer: Tokenizer) -> None:
+    go_on = threading.Event()
+
+    def load(config: EngineConfig, checkpoint: Any) -> Any:
+        assert go_on.wait(timeout=20)
+        return memory_engine(tiny_tokenizer)[0](config, checkpoint)
+
+    async def run() -> None:
+        starting = asyncio.ensure_future(start_only(load))
+        await asyncio.sleep(0.01)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    asyncio.run(run())
+    go_on.set()
+    assert no_engine_thread_is_left()
+
+
+def test_a_loop_that_ends_without_a_shutdown_ends_the_thread(tiny_tokenizer: Tokenizer) -> None:
+    gate = Gate()
+
+    async def run() -> None:
+        load, model = memory_engine(tiny_tokenizer)
+        model.before = gate
+        engine = await AsyncEngine.start(EngineConfig(), load=load)
+        task = asyncio.ensure_future(complete(engine, "a"))
+        await gate.reached()
+        task.cancel()
+
+    asyncio.run(run())
+    gate.is_open.set()
+    assert no_engine_thread_is_left()
+
+
+def no_engine_thread_is_left() -> bool:
+    for thread in threading.enumerate():
+        if thread.name == "anaphora-engine":
+            thread.join(timeout=20)
+    return "anaphora-engine" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_text_that_cannot_be_made_fails_one_request_only(
+    tiny_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+        process = OutputProcessor.process
+
+        def fail_for_a(processor: OutputProcessor, output: CoreOutput) -> RequestOutput:
+            if output.request_id == "a":
+                raise ValueError("no such text")
+            return process(processor, output)
+
+        monkeypatch.setattr(OutputProcessor, "process", fail_for_a)
+        a, b = await asyncio.gather(complete(engine, "a"), complete(engine, "b"), return_exceptions=True)
+        assert isinstance(a, EngineStepError)
+        assert isinstance(b, RequestOutput)
+        assert b.token_ids == continuation(PROMPT, 8)
+        await settled(engine)
+
+    serve(tiny_tokenizer, use)
 
 
 def assert_true(value: bool) -> None:

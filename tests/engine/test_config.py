@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -5,6 +6,7 @@ import pytest
 
 from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.engine.config import EngineConfig, KVCapacity
+from anaphora.engine.startup import num_usable_cores
 from anaphora.errors import ConfigError
 
 MODEL = ModelConfig(
@@ -57,6 +59,7 @@ def test_blocks_can_be_given() -> None:
 
 def test_a_length_that_nobody_asked_for_is_what_fits() -> None:
     assert EngineConfig(num_gpu_blocks_override=3).resolve(MODEL).max_model_len == 48
+    assert EngineConfig(num_gpu_blocks_override=3, max_model_len=40).resolve(MODEL).max_model_len == 40
 
 
 @pytest.mark.parametrize(
@@ -106,3 +109,11 @@ def test_settings_reach_cache_and_scheduler() -> None:
     plan = EngineConfig(enable_prefix_caching=False, max_num_seqs=3, max_num_batched_tokens=17).resolve(MODEL)
     assert not plan.cache.enable_prefix_caching
     assert (plan.scheduler.max_num_seqs, plan.scheduler.max_num_batched_tokens) == (3, 17)
+
+
+def test_threads_are_as_many_as_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
+    assert num_usable_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert num_usable_cores() == 1

@@ -99,6 +99,20 @@ def test_a_failing_model_leaves_nothing_behind(llm: LLM, caplog: pytest.LogCaptu
     assert llm.stats().num_running == llm.stats().num_waiting == 0
 
 
+def test_an_interrupted_step_leaves_nothing_behind(llm: LLM) -> None:
+    core: Any = llm._core
+    run, core._runner.run = core._runner.run, interrupt
+    with pytest.raises(KeyboardInterrupt):
+        llm.generate([TEXT, "Never"], GREEDY)
+    core._runner.run = run
+    assert len(llm.generate(TEXT, GREEDY)[0].token_ids) == 6
+    core.scheduler.check_integrity()
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def fail(*_: Any) -> None:
     raise RuntimeError("out of luck")
 

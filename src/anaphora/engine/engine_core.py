@@ -117,6 +117,9 @@ class EngineCore:
             sampled = self._runner.run(output.scheduled, self._active)
         except Exception as error:
             return self._fail(output, error)
+        except BaseException:  # interrupted from the keyboard, say: the step is void, and the next one may begin
+            self.scheduler.fail(output)
+            raise
         self._num_failed_in_a_row = 0
         self.scheduler.update(output, {request_id: token.token_id for request_id, token in sampled.items()})
         return self._outputs(output, sampled)

@@ -54,6 +54,7 @@ class EngineWorker:
         self._thread.join()
 
     def _run(self) -> None:
+        self.loaded.set_running_or_notify_cancel()  # from now on a caller that gives up cannot cancel it
         try:
             loaded = self._load()
         except BaseException as error:
