@@ -10,11 +10,10 @@ import asyncio
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-import uvicorn
+import uvloop
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -29,6 +28,8 @@ from anaphora.models.kv_cache import PagedKVCache
 from anaphora.scheduler.output import SchedulerOutput
 from anaphora.scheduler.scheduler import Scheduler
 from anaphora.server.app import build_app
+from anaphora.server.listener import bind
+from anaphora.server.process import ServerProcess
 from anaphora.server.settings import ServerSettings
 from anaphora.tokenizer.tokenizer import Tokenizer
 
@@ -113,9 +114,12 @@ async def serve(folder: str, port: int) -> None:
 
     app = build_app(engine, ServerSettings(served_model_names=(MODEL_NAME,)))
     app.router.routes.append(Route("/stamps", take_stamps))
-    config = uvicorn.Config(cast("Any", app), port=port, log_level="warning", access_log=False)
-    await uvicorn.Server(config).serve()
+    process = ServerProcess(
+        app, stop_engine=lambda drain_s: engine.shutdown(drain_s=drain_s), drain_s=0, access_log=True
+    )
+    await process.serve(sockets=[bind("127.0.0.1", port)])
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(str(Path(sys.argv[1])), int(sys.argv[2])))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(sys.argv[1], int(sys.argv[2])))

@@ -139,7 +139,7 @@ class Course:
 
     def _prompt(self, purpose: str, number: int, length: int) -> str:
         if self._sizer is None:
-            raise RuntimeError("no server answered the probes")
+            raise RuntimeError(f"no server answered the probes: {[f.detail['error'] for f in self._failures]}")
         return system_prompt(f"{self._seed} {purpose} {number} {length}", self._sizer.num_words(length))
 
     def _in_turn(self) -> list[Contestant]:
