@@ -50,6 +50,7 @@ def test_text_comes_token_by_token_with_the_account(tiny_tokenizer: Tokenizer) -
     assert (times.arrived_s, times.scheduled_s, times.first_token_s) == (10.0, 10.5, 11.0)
     assert times.finished_s == 10.0 + len(outputs)
     assert outputs[0].times.finished_s is None
+    assert [o.token_times_s for o in outputs] == [(10.0 + index,) for index in range(1, len(outputs) + 1)]
 
 
 def test_half_a_character_is_held_back_and_an_unfinished_one_comes_at_the_end(tiny_tokenizer: Tokenizer) -> None:
@@ -123,5 +124,6 @@ def test_joined_outputs_lose_nothing(tiny_tokenizer: Tokenizer) -> None:
     assert joined.text == "The capital of France"
     assert joined.token_ids == tuple(tiny_tokenizer.encode("The capital of France"))
     assert (joined.finish_reason, joined.usage, joined.times) == ("length", outputs[-1].usage, outputs[-1].times)
+    assert joined.token_times_s == tuple(10.0 + index for index in range(1, len(outputs) + 1))
     assert joined.logprobs is None
     assert join_outputs(outputs[:1]) is outputs[0]

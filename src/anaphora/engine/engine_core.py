@@ -2,7 +2,7 @@
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from anaphora.engine.active_request import ActiveRequest
 from anaphora.engine.model_runner import ModelRunner
@@ -37,8 +37,9 @@ class CoreOutput:
     """``None`` only if the request was never admitted."""
     num_recomputed_tokens: int = 0
     scheduled_s: float | None = None
-    """When the request was first in a step; ``stepped_s`` is when this step ended (``time.monotonic``)."""
-    stepped_s: float | None = None
+    """When the request was first in a step (``time.monotonic``)."""
+    stepped_s: float = field(default_factory=time.monotonic)
+    """When this step ended."""
     error: AnaphoraError | None = None
 
     @property
@@ -97,7 +98,6 @@ class EngineCore:
                 ledger=active.scheduled.ledger,
                 num_recomputed_tokens=active.scheduled.num_recomputed_tokens,
                 scheduled_s=active.first_scheduled_s,
-                stepped_s=time.monotonic(),
             )
         ]
 

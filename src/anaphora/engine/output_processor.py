@@ -40,6 +40,7 @@ class OutputProcessor:
             request_id=output.request_id,
             text=text,
             token_ids=() if output.token_id is None else (output.token_id,),
+            token_times_s=() if output.token_id is None else (output.stepped_s,),
             logprobs=None if output.logprobs is None else (output.logprobs,),
             prompt_logprobs=output.prompt_logprobs,
             finish_reason=finish_reason,

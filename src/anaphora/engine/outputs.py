@@ -56,6 +56,8 @@ class RequestOutput:
     text: str = ""
     """New text. Text that may still become part of a stop string, or half a character, is held back."""
     token_ids: tuple[int, ...] = ()
+    token_times_s: tuple[float, ...] = ()
+    """When each of ``token_ids`` was sampled (``time.monotonic``): outputs may be joined, their times are not."""
     logprobs: tuple[PositionLogprobs, ...] | None = None
     """One entry per token of ``token_ids`` if asked for."""
     prompt_logprobs: tuple[PositionLogprobs | None, ...] | None = None

@@ -59,6 +59,7 @@ def join_outputs(outputs: Sequence[RequestOutput]) -> RequestOutput:
         last,
         text="".join([output.text for output in outputs]),
         token_ids=tuple([token_id for output in outputs for token_id in output.token_ids]),
+        token_times_s=tuple([time_s for output in outputs for time_s in output.token_times_s]),
         logprobs=tuple(logprobs) if any(output.logprobs is not None for output in outputs) else None,
         prompt_logprobs=next((o.prompt_logprobs for o in outputs if o.prompt_logprobs is not None), None),
     )
