@@ -32,8 +32,7 @@ def explain(match: Match, index: PrefixIndex, census: CensusNode, memory: Namesp
     num_held = num_own
     parted: _Parted | None = None
     if num_own < num_full:
-        if index.num_namespaces > 1:
-            num_held = max(num_own, census.num_held(tokens.full))
+        num_held = max(num_own, _num_held(match, census))
         parted = _find_parting(match, memory)
     diverged = range(0) if parted is None else parted.blocks
     num_isolated_diverged = _overlap(diverged, num_own, num_held)
@@ -76,6 +75,14 @@ def _own_reasons(match: Match, index: PrefixIndex) -> tuple[list[Reason], int | 
             evicted_at = node.evicted_at if not reasons else evicted_at
             reasons.append(Reason.EVICTED)
     return reasons, evicted_at
+
+
+def _num_held(match: Match, census: CensusNode) -> int:
+    """Blocks from the first on that some namespace has cached."""
+    num_matched = len(match.nodes)
+    if num_matched and (known := match.nodes[-1].census):  # None if the last one is pending
+        return num_matched + known.num_held(match.tokens.full[num_matched:])
+    return census.num_held(match.tokens.full)
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,8 @@ class KVCacheManager:
             self.prefixes.store(node)
         elif node.owner is not None:
             return False
-        elif node.block is not block:
+        else:
+            assert node.block is not block, "a block of the table is cached, but not counted as indexed"
             self.pool.acquire(node.block)
             self.pool.release(table.replace(position, node.block))
         table.node = node

@@ -76,10 +76,6 @@ class PrefixIndex:
     def __init__(self) -> None:
         self._roots: dict[Namespace, PrefixNode] = {}
 
-    @property
-    def num_namespaces(self) -> int:
-        return len(self._roots)
-
     def match(self, namespace: Namespace, blocks: Iterable[bytes], step: int | None) -> list[PrefixNode]:
         """The longest usable run of nodes that spells the beginning of ``blocks``. Changes nothing."""
         path: list[PrefixNode] = []

@@ -11,7 +11,7 @@ from anaphora.scheduler.scheduler import Scheduler
 from anaphora.types import Namespace, RequestId
 
 UNKNOWN_TOKEN_ID = 2**32 - 1
-"""Stands for outputs of which only the number is known. No vocabulary reaches that far, so no prompt ever contains it."""
+"""Stands for outputs of which only the number is known. No vocabulary reaches that far: no prompt contains it."""
 
 
 class SimulatedRequest(NamedTuple):

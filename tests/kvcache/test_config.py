@@ -1,0 +1,28 @@
+import pytest
+
+from anaphora.errors import ConfigError
+from anaphora.kvcache.config import CacheConfig
+
+
+def test_slots_are_blocks_times_block_size() -> None:
+    assert CacheConfig(num_blocks=3, block_size=16).num_slots == 48
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"num_blocks": 0}, "num_blocks must be at least 1, got 0"),
+        ({"block_size": 0}, "block_size must be at least 1, got 0"),
+        ({"max_remembered_namespaces": 0}, "max_remembered_namespaces must be at least 1, got 0"),
+        ({"max_remembered_evictions": -1}, "max_remembered_evictions must not be negative, got -1"),
+        ({"max_remembered_prompts": -1}, "max_remembered_prompts must not be negative, got -1"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(setting: dict[str, int], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CacheConfig(**({"num_blocks": 4} | setting))  # type: ignore[arg-type]
+
+
+def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="eviction_policy 'fifo' is not known; choose one of: lru"):
+        CacheConfig(num_blocks=4, eviction_policy="fifo")

@@ -1,0 +1,369 @@
+"""Random operations on the cache core against a naive model: sets of exact prefixes, lists, and plain rules."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.events import BlockRemoved, BlockStored, CacheEvent
+from anaphora.kvcache.ledger import Ledger, Reason
+from anaphora.kvcache.manager import KVCacheManager
+from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.token_blocks import TokenBlocks, pack, unpack
+from anaphora.types import Namespace, RequestId
+
+Key = tuple[str, tuple[int, ...]]  # a namespace and all tokens of a block-aligned prefix
+Entry = Key | int  # what a naive block table holds: a prefix that can be shared, or a private block
+
+BLOCK = 2
+NAMESPACES = st.sampled_from([Namespace(""), Namespace("a"), Namespace("b")])
+PROMPTS = st.one_of(
+    st.lists(st.integers(0, 1), min_size=1, max_size=9),
+    st.sampled_from([[0] * 4, [0] * 5, [0, 1] * 4, [1, 1, 0, 0, 1, 1], [0, 0, 1, 1, 0, 0, 1]]),
+)
+
+
+@dataclass
+class NaiveTable:
+    namespace: str
+    tokens: list[int]
+    entries: list[Entry] = field(default_factory=list)
+    num_indexed: int = 0
+    num_computed: int = 0
+    num_scheduled: int = 0
+    step: int = -1
+
+
+class NaiveCache:
+    """What the core promises, said as plainly as possible and without any regard to speed."""
+
+    def __init__(self, config: CacheConfig) -> None:
+        self.config = config
+        self.tables: dict[str, NaiveTable] = {}
+        self.cached: set[Key] = set()
+        self.pending: dict[Key, tuple[str, int]] = {}
+        self.lru: list[Key] = []
+        self.evicted: dict[str, list[Key]] = {}
+        self.num_evicted: dict[str, int] = {}
+        self.evicted_at: dict[Key, int] = {}
+        self.prompts: OrderedDict[str, list[tuple[int, ...]]] = OrderedDict()
+        self.num_own = 0
+
+    def keys(self, namespace: str, tokens: list[int]) -> list[Key]:
+        return [(namespace, tuple(tokens[:end])) for end in range(BLOCK, len(tokens) + 1, BLOCK)]
+
+    def usable(self, key: Key, step: int | None) -> bool:
+        return key in self.cached or (key in self.pending and self.pending[key][1] == step)
+
+    def match(self, namespace: str, tokens: list[int], step: int | None) -> list[Key]:
+        run: list[Key] = []
+        for key in self.keys(namespace, tokens)[: (len(tokens) - 1) // BLOCK]:
+            if not self.usable(key, step):
+                break
+            run.append(key)
+        return run
+
+    @property
+    def num_blank(self) -> int:
+        held = {entry for table in self.tables.values() for entry in table.entries}
+        return self.config.num_blocks - len(held) - len(self.lru)
+
+    def take(self, num: int) -> list[Entry]:
+        for _ in range(num - self.num_blank):
+            key = self.lru.pop(0)
+            self.cached.remove(key)
+            self._remember_eviction(key)
+        taken = list(range(self.num_own, self.num_own + num))
+        self.num_own += num
+        return [*taken]
+
+    def _remember_eviction(self, key: Key) -> None:
+        namespace = key[0]
+        if namespace not in self.prompts:
+            return
+        self.num_evicted[namespace] += 1
+        self.evicted[namespace].append(key)
+        self.evicted_at[key] = self.num_evicted[namespace]
+        del self.evicted[namespace][: -self.config.max_remembered_evictions]
+
+    def admit(self, name: str, namespace: str, tokens: list[int], run: list[Key], num: int, step: int) -> bool:
+        need = -(-num // BLOCK) - len(run)
+        if need > self.num_blank + len([key for key in self.lru if key not in run]):
+            return False
+        self.lru = [key for key in self.lru if key not in run]
+        table = NaiveTable(namespace, tokens, [*run], len(run), len(run) * BLOCK, num, step)
+        table.entries += self.take(need)
+        self.tables[name] = table
+        self._publish(name, table, num, step)
+        return True
+
+    def allocate(self, name: str, num: int, step: int) -> bool:
+        table = self.tables[name]
+        need = max(0, -(-num // BLOCK) - len(table.entries))
+        if need > self.num_blank + len(self.lru):
+            return False
+        taken = self.take(need)
+        table.entries += taken
+        table.num_scheduled, table.step = num, step
+        self._publish(name, table, num, step)
+        return True
+
+    def _publish(self, name: str, table: NaiveTable, num: int, step: int) -> None:
+        keys = self.keys(table.namespace, table.tokens)
+        for position in range(table.num_indexed, num // BLOCK):
+            if keys[position] in self.cached or keys[position] in self.pending:
+                break
+            self.pending[keys[position]] = (name, step)
+            table.entries[position] = keys[position]
+
+    def commit(self, name: str) -> None:
+        table = self.tables[name]
+        for key in self.keys(table.namespace, table.tokens)[table.num_indexed : table.num_scheduled // BLOCK]:
+            if key in self.pending and self.pending[key][0] != name:
+                break
+            self.pending.pop(key, None)
+            if key in self.lru:
+                self.lru.remove(key)
+            if key not in self.cached and key in self.evicted.get(table.namespace, []):
+                self.evicted[table.namespace].remove(key)
+            self.cached.add(key)
+            table.entries[table.num_indexed] = key
+            table.num_indexed += 1
+        table.num_computed = table.num_scheduled
+
+    def withdraw(self, name: str) -> None:
+        table = self.tables[name]
+        for position, entry in enumerate(table.entries):
+            if not isinstance(entry, int) and self.pending.get(entry, ("", 0))[0] == name:
+                del self.pending[entry]
+                table.entries[position] = self.num_own
+                self.num_own += 1
+        table.num_scheduled = table.num_computed
+
+    def free(self, name: str) -> None:
+        self.withdraw(name)
+        for entry in reversed(self.tables.pop(name).entries):
+            if not isinstance(entry, int) and not any(entry in table.entries for table in self.tables.values()):
+                self.lru.append(entry)
+
+    def dependents(self, name: str) -> list[str]:
+        mine = {key for key, (owner, _) in self.pending.items() if owner == name}
+        return [other for other, table in self.tables.items() if other != name and mine & set(table.entries)]
+
+    def remember(self, namespace: str, tokens: list[int]) -> None:
+        prompts = self.prompts.setdefault(namespace, [])
+        self.prompts.move_to_end(namespace)
+        self.num_evicted.setdefault(namespace, 0)
+        self.evicted.setdefault(namespace, [])
+        if tuple(tokens) in prompts:
+            prompts.remove(tuple(tokens))
+        prompts.append(tuple(tokens))
+        del prompts[: -self.config.max_remembered_prompts]
+        if len(self.prompts) > self.config.max_remembered_namespaces:
+            oldest, _ = self.prompts.popitem(last=False)
+            del self.evicted[oldest], self.num_evicted[oldest]
+
+    def reset(self) -> None:
+        self.__init__(self.config)  # type: ignore[misc]
+
+    def counts(self, namespace: str, tokens: list[int], step: int | None) -> dict[Reason, int]:
+        counts = dict.fromkeys(Reason, 0)
+        num_matched = len(self.match(namespace, tokens, step))
+        parted = self.parting(namespace, tokens)
+        for position, key in enumerate(self.keys(namespace, tokens)):
+            counts[self._reason(position, key, num_matched, parted, step)] += BLOCK
+        counts[Reason.TAIL] = len(tokens) % BLOCK
+        return {reason: count for reason, count in counts.items() if count}
+
+    def _reason(self, position: int, key: Key, num_matched: int, parted: range, step: int | None) -> Reason:
+        namespace, prefix = key
+        if position < num_matched:
+            return Reason.REUSED_DEVICE
+        if self.usable(key, step):
+            return Reason.LAST_TOKEN
+        if key in self.pending:
+            return Reason.IN_FLIGHT
+        if key in self.evicted.get(namespace, []):
+            return Reason.EVICTED
+        if any(other != namespace and tokens == prefix for other, tokens in self.cached):
+            return Reason.ISOLATED
+        return Reason.DIVERGED if position in parted else Reason.NEW
+
+    def parting(self, namespace: str, tokens: list[int]) -> range:
+        """Blocks shared with the nearest earlier prompt had the two not parted."""
+        packed = pack(tokens).tobytes()
+        earlier = [pack(prompt).tobytes() for prompt in self.prompts.get(namespace, [])]
+        smaller, greater = [p for p in earlier if p < packed], [p for p in earlier if p >= packed]
+        neighbours = ([max(smaller)] if smaller else []) + ([min(greater)] if greater else [])
+        nearest = max(((self._common(tokens, unpack(p)), len(p), p) for p in neighbours), default=None)
+        if nearest is None or nearest[0] in (0, len(tokens), len(nearest[2]) // 4):
+            return range(0)
+        return range(nearest[0] // BLOCK, len(nearest[2]) // 4 // BLOCK)
+
+    @staticmethod
+    def _common(a: list[int], b: tuple[int, ...]) -> int:
+        return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Steps overlap here more freely than the scheduler lets them, so that blocks in flight are seen too."""
+
+    @initialize(num_blocks=st.integers(1, 12), evictions=st.integers(1, 6), bounds=st.integers(1, 3))
+    def start(self, num_blocks: int, evictions: int, bounds: int) -> None:
+        config = CacheConfig(
+            num_blocks=num_blocks,
+            block_size=BLOCK,
+            max_remembered_evictions=evictions,
+            max_remembered_prompts=bounds,
+            max_remembered_namespaces=bounds,
+        )
+        self.listed: dict[bytes, int] = {}
+        self.cache = KVCacheManager(config, listener=self.listen)
+        self.naive = NaiveCache(config)
+        self.step = 0
+        self.num_requests = 0
+        self.num_evicted = 0
+
+    def listen(self, event: CacheEvent) -> None:
+        if isinstance(event, BlockStored):
+            assert event.key not in self.listed
+            self.listed[event.key] = event.block_id
+        elif isinstance(event, BlockRemoved):
+            assert self.listed.pop(event.key) == event.block_id
+            self.num_evicted += 1
+        else:
+            self.listed.clear()
+
+    @rule(namespace=NAMESPACES, tokens=PROMPTS, lookup=st.sampled_from([True, True, True, False]), data=st.data())
+    def admit(self, namespace: Namespace, tokens: list[int], lookup: bool, data: st.DataObject) -> None:
+        name = RequestId(f"r{self.num_requests}")
+        self.num_requests += 1
+        packed = TokenBlocks(tokens, BLOCK)
+        match = self.cache.match(namespace, packed, lookup=lookup, step=self.step)
+        run = self.naive.match(namespace, tokens, self.step) if lookup else []
+        assert [key_of(node) for node in match.nodes] == run
+        self.compare(self.cache.explain(match), namespace, tokens, lookup, self.step)
+        num = data.draw(st.integers(match.num_cached_tokens + 1, len(tokens)), label="first tokens")
+        fits = self.cache.fits(match, num)
+        table = self.cache.admit(name, match, num, step=self.step)
+        assert fits is (table is not None)
+        assert fits is self.naive.admit(name, namespace, list(tokens), run, num, self.step)
+        if table is not None:
+            self.cache.remember_prompt(namespace, packed.to_bytes(), name)
+            self.naive.remember(namespace, tokens)
+
+    @rule(namespace=NAMESPACES, tokens=PROMPTS)
+    def ask(self, namespace: Namespace, tokens: list[int]) -> None:
+        match = self.cache.match(namespace, TokenBlocks(tokens, BLOCK))
+        assert [key_of(node) for node in match.nodes] == self.naive.match(namespace, tokens, None)
+        self.compare(self.cache.explain(match), namespace, tokens, True, None)
+
+    def compare(self, ledger: Ledger, namespace: str, tokens: list[int], lookup: bool, step: int | None) -> None:
+        expected = self.naive.counts(namespace, tokens, step) if lookup else {Reason.BYPASSED: len(tokens)}
+        assert ledger.counts == expected
+        alone = ledger.for_tenant().counts
+        assert Reason.ISOLATED not in alone
+        if lookup:
+            others, self.naive.cached = self.naive.cached, {key for key in self.naive.cached if key[0] == namespace}
+            assert alone == self.naive.counts(namespace, tokens, step), "a tenant's view depends on others"
+            self.naive.cached = others
+
+    def resting(self) -> list[str]:
+        return [name for name, table in self.naive.tables.items() if table.num_scheduled == table.num_computed]
+
+    def moving(self) -> list[str]:
+        return [name for name, table in self.naive.tables.items() if table.num_scheduled > table.num_computed]
+
+    @precondition(lambda self: self.resting())
+    @rule(data=st.data())
+    def allocate(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.resting()))
+        table = self.naive.tables[name]
+        if table.num_computed == len(table.tokens):
+            token = data.draw(st.integers(0, 1))
+            table.tokens.append(token)
+            self.cache.tables[RequestId(name)].tokens.append(token)
+        num = data.draw(st.integers(table.num_computed + 1, len(table.tokens)))
+        there = self.cache.allocate(RequestId(name), num, step=self.step) is not None
+        assert there is self.naive.allocate(name, num, self.step)
+
+    @precondition(lambda self: self.moving())
+    @rule()
+    def take_results_in(self) -> None:
+        """The oldest step that is still open has succeeded: its requests commit in the order of their admission."""
+        oldest = min(self.naive.tables[name].step for name in self.moving())
+        for name in [name for name in self.moving() if self.naive.tables[name].step == oldest]:
+            self.cache.commit(RequestId(name), self.naive.tables[name].num_scheduled)
+            self.naive.commit(name)
+        self.step += 1
+
+    @precondition(lambda self: self.moving())
+    @rule(data=st.data())
+    def withdraw(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.moving()))
+        self.free_dependents(name)
+        self.cache.withdraw(RequestId(name))
+        self.naive.withdraw(name)
+
+    @precondition(lambda self: self.naive.tables)
+    @rule(data=st.data())
+    def free(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(list(self.naive.tables)))
+        self.free_dependents(name)
+        self.cache.free(RequestId(name))
+        self.naive.free(name)
+
+    def free_dependents(self, name: str) -> None:
+        dependents = self.naive.dependents(name)
+        assert list(self.cache.dependents(RequestId(name))) == dependents
+        for other in reversed(dependents):
+            self.cache.free(RequestId(other))
+            self.naive.free(other)
+
+    @rule()
+    def next_step(self) -> None:
+        self.step += 1
+
+    @rule()
+    def reset(self) -> None:
+        was_reset = self.cache.reset()
+        assert was_reset is not bool(self.naive.tables)
+        if was_reset:
+            self.naive.reset()
+
+    @invariant()
+    def books_balance(self) -> None:
+        if not hasattr(self, "cache"):
+            return
+        self.cache.check_integrity()
+        pool, naive = self.cache.pool, self.naive
+        assert {key_of(node) for node in self.cached_nodes()} == naive.cached
+        assert len(self.listed) == len(naive.cached)
+        assert [key_of(pool.blocks[i].node) for i in pool.eviction_order()] == naive.lru
+        assert pool.num_blank == naive.num_blank
+        assert self.cache.usage == 1 - (naive.num_blank + len(naive.lru)) / naive.config.num_blocks
+        assert self.cache.stats.num_evicted_blocks == self.num_evicted
+        for name, table in naive.tables.items():
+            blocks = self.cache.tables[RequestId(name)].blocks
+            shared = [None if isinstance(entry, int) else entry for entry in table.entries]
+            assert [None if block.node is None else key_of(block.node) for block in blocks] == shared
+
+    def cached_nodes(self) -> Iterator[PrefixNode]:
+        return (node for node in self.cache.prefixes.index if node.block is not None and node.owner is None)
+
+
+def key_of(node: PrefixNode | None) -> Key:
+    assert node is not None
+    namespace, tokens = node.namespace, b""
+    while node.parent is not None:
+        tokens = node.tokens + tokens
+        node = node.parent
+    return namespace, unpack(tokens)
+
+
+TestCacheMachine = CacheMachine.TestCase
+TestCacheMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)

@@ -1,0 +1,76 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anaphora.kvcache.prompt_memory import PromptMemory, num_common_tokens
+from anaphora.kvcache.token_blocks import pack, unpack
+from anaphora.types import RequestId
+
+TOKENS = st.lists(st.sampled_from([0, 1, 255, 256, 70000]), max_size=8)
+
+
+def packed(tokens: list[int]) -> bytes:
+    return pack(tokens).tobytes()
+
+
+def common(a: list[int], b: list[int]) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def memory_of(*prompts: list[int], max_prompts: int = 10) -> PromptMemory:
+    memory = PromptMemory(max_prompts)
+    for number, prompt in enumerate(prompts):
+        memory.remember(packed(prompt), RequestId(f"r{number}"))
+    return memory
+
+
+@given(TOKENS, TOKENS)
+def test_common_tokens(a: list[int], b: list[int]) -> None:
+    assert num_common_tokens(packed(a), packed(b)) == common(a, b)
+
+
+@given(st.lists(TOKENS, max_size=12), TOKENS)
+def test_the_nearest_prompt_has_the_longest_common_beginning_of_all(
+    prompts: list[list[int]], prompt: list[int]
+) -> None:
+    nearest = memory_of(*prompts, max_prompts=12).nearest(packed(prompt))
+    longest = max((common(prompt, other) for other in prompts), default=0)
+    assert (nearest.num_common_tokens if nearest else 0) == longest
+    if nearest:
+        assert common(prompt, list(unpack(nearest.prompt))) == longest
+        assert nearest.num_tokens == len(unpack(nearest.prompt))
+        assert list(unpack(nearest.prompt)) == prompts[int(nearest.request_id[1:])]
+
+
+def test_of_two_equally_near_prompts_the_longer_one_is_the_nearest() -> None:
+    memory = memory_of([1, 2], [1, 2, 9, 9])
+    nearest = memory.nearest(packed([1, 2, 5]))
+    assert nearest is not None
+    assert (nearest.request_id, nearest.num_common_tokens, nearest.num_tokens) == ("r1", 2, 4)
+
+
+def test_nothing_in_common_is_nothing_near() -> None:
+    assert memory_of([1, 2]).nearest(packed([2, 1])) is None
+    assert memory_of().nearest(packed([2, 1])) is None
+
+
+def test_the_prompt_seen_longest_ago_is_forgotten_first() -> None:
+    memory = memory_of([1], [2], [1], [3], max_prompts=2)
+    assert len(memory) == 2
+    assert memory.nearest(packed([2])) is None
+    nearest = memory.nearest(packed([1]))
+    assert nearest is not None
+    assert nearest.request_id == "r0", "a prompt keeps the name of its first request"
+
+
+def test_a_memory_of_nothing_remembers_nothing() -> None:
+    assert len(memory_of([1], max_prompts=0)) == 0
+
+
+def test_only_the_request_that_brought_a_prompt_in_takes_it_out() -> None:
+    memory = memory_of([1], [2])
+    memory.forget(packed([1]), RequestId("r1"))
+    assert len(memory) == 2
+    memory.forget(packed([1]), RequestId("r0"))
+    memory.forget(packed([1]), RequestId("r0"))
+    assert memory.nearest(packed([1])) is None
+    assert memory.nearest(packed([2])) is not None

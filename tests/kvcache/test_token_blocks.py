@@ -1,0 +1,37 @@
+from array import array
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anaphora.errors import RequestError
+from anaphora.kvcache.token_blocks import TOKEN_BYTES, TokenBlocks, pack, unpack
+
+
+def test_a_token_takes_four_bytes() -> None:
+    assert TOKEN_BYTES == len(pack([1]).tobytes()) == 4
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=20), st.integers(1, 5), st.integers(0, 20))
+def test_packed_at_once_or_token_by_token_is_the_same(tokens: list[int], block_size: int, cut: int) -> None:
+    at_once = TokenBlocks(tokens, block_size)
+    grown = TokenBlocks(tokens[:cut], block_size)
+    for token in tokens[cut:]:
+        grown.append(token)
+    assert at_once.full == grown.full
+    assert at_once.num_tokens == grown.num_tokens == len(tokens)
+    assert unpack(at_once.to_bytes()) == unpack(grown.to_bytes()) == tuple(tokens)
+    assert [unpack(block) for block in at_once.full] == [
+        tuple(tokens[i : i + block_size]) for i in range(0, len(tokens) - block_size + 1, block_size)
+    ]
+
+
+def test_an_array_packs_like_a_list() -> None:
+    assert TokenBlocks(array("I", [1, 2, 3]), 2).full == TokenBlocks([1, 2, 3], 2).full
+
+
+@pytest.mark.parametrize("tokens", [[-1], [2**32], [1.5], ["1"], [None]])
+def test_what_is_no_token_id_is_refused(tokens: list[int]) -> None:
+    with pytest.raises(RequestError, match="token ids must be integers from 0 to 4294967295") as caught:
+        pack(tokens)
+    assert caught.value.param == "prompt"
