@@ -44,7 +44,7 @@ class PagedKVCache:
         int64 or, faster, one slice.
         """
         layer = self._layers[index]
-        new = heads.view(len(heads), 2, -1, heads.shape[-1]).permute(1, 2, 0, 3)
+        new = heads.view(len(heads), *layer.shape[:2], heads.shape[-1]).permute(1, 2, 0, 3)
         if isinstance(slots, slice):
             layer[:, :, slots].copy_(new)
         else:

@@ -17,11 +17,8 @@ class Rotary:
     """Turns by position. Rotations are made once a pass for all layers, so no table of all positions is kept."""
 
     def __init__(self, config: ModelConfig) -> None:
-        self._frequencies = _frequencies(config.rope_theta, config.head_dim)
-        self._length = 1.0
-        if config.rope_scaling is not None:
-            self._frequencies = _scaled(self._frequencies, config)
-            self._length = _attention_factor(config.rope_scaling)
+        self._frequencies = _frequencies(config)
+        self._length = _attention_factor(config.rope_scaling)
 
     def rotations(self, positions: torch.Tensor) -> torch.Tensor:
         """``[T, 1, head_dim / 2]`` complex64: the turn of each pair at ``positions`` ``[T]``."""
@@ -44,31 +41,31 @@ def rotate(heads: torch.Tensor, rotations: torch.Tensor) -> None:
         pairs.copy_(torch.view_as_real(torch.view_as_complex(pairs.float()).mul_(rotations)))
 
 
-def _frequencies(theta: float, head_dim: int) -> torch.Tensor:
-    """``[head_dim / 2]`` float32: radians per position, falling geometrically from 1."""
-    exponents = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
-    return 1.0 / torch.pow(theta, exponents)
+def _frequencies(config: ModelConfig) -> torch.Tensor:
+    """``[head_dim / 2]`` float32: radians per position of each pair, falling geometrically from 1 before scaling.
 
-
-def _scaled(frequencies: torch.Tensor, config: ModelConfig) -> torch.Tensor:
+    At position 10 000 a rounding of a frequency is an angle's error of 0.001: operations are in the oracle's order.
+    """
+    periods = torch.pow(config.rope_theta, torch.arange(0, config.head_dim, 2, dtype=torch.float32) / config.head_dim)
     scaling = config.rope_scaling
-    assert scaling is not None
+    if scaling is None:
+        return 1.0 / periods
     if scaling.kind == "linear":
-        return frequencies / scaling.factor
+        return 1.0 / periods / scaling.factor
     if scaling.kind == "llama3":
-        return _llama3(frequencies, scaling)
-    return _yarn(frequencies, scaling, config)
+        return _llama3(1.0 / periods, scaling)
+    return _yarn(periods, scaling, config)
 
 
 def _llama3(frequencies: torch.Tensor, scaling: RopeScaling) -> torch.Tensor:
     """Slow turns (few in the original context) are slowed by ``factor``, fast ones kept, those between blended."""
-    turns = scaling.original_max_position_embeddings * frequencies / (2 * math.pi)
+    turns = scaling.original_max_position_embeddings / (2 * math.pi / frequencies)
     kept = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
     kept = kept.clamp(0.0, 1.0)
     return (1 - kept) * frequencies / scaling.factor + kept * frequencies
 
 
-def _yarn(frequencies: torch.Tensor, scaling: RopeScaling, config: ModelConfig) -> torch.Tensor:
+def _yarn(periods: torch.Tensor, scaling: RopeScaling, config: ModelConfig) -> torch.Tensor:
     """Like llama3, but blended along the index of the pair instead of its number of turns."""
 
     def pair_with(num_turns: float) -> float:
@@ -82,13 +79,13 @@ def _yarn(frequencies: torch.Tensor, scaling: RopeScaling, config: ModelConfig) 
     if low == high:
         high += 0.001  # the ramp divides by the difference
     pair = torch.arange(config.head_dim // 2, dtype=torch.float32)
-    slowed = ((pair - low) / (high - low)).clamp(0.0, 1.0)
-    return slowed * frequencies / scaling.factor + (1 - slowed) * frequencies
+    kept = 1 - ((pair - low) / (high - low)).clamp(0.0, 1.0)
+    return 1.0 / (scaling.factor * periods) * (1 - kept) + 1.0 / periods * kept
 
 
-def _attention_factor(scaling: RopeScaling) -> float:
+def _attention_factor(scaling: RopeScaling | None) -> float:
     """By how much yarn lengthens queries and keys, which makes attention sharper (section 3.4 of arXiv 2309.00071)."""
-    if scaling.kind != "yarn":
+    if scaling is None or scaling.kind != "yarn":
         return 1.0
     if scaling.attention_factor is not None:
         return scaling.attention_factor
