@@ -27,7 +27,9 @@ def chunks_of(client: httpx.Client, path: str, body: dict[str, Any]) -> list[dic
 
 
 def test_a_chat_answer_has_openais_shape(client: httpx.Client) -> None:
-    answer = post(client, "/v1/chat/completions", {**CHAT, "model": "second-name", "ignore_eos": True})
+    response = client.post("/v1/chat/completions", json={**CHAT, "model": "second-name", "ignore_eos": True})
+    answer = response.json()
+    assert response.headers["x-request-id"] == answer["id"]
     choice = answer["choices"][0]
     assert answer["object"] == "chat.completion"
     assert answer["model"] == "second-name"
@@ -175,3 +177,8 @@ def test_models_health_and_version(client: httpx.Client) -> None:
     assert (card["object"], card["max_model_len"]) == ("model", 512)
     assert client.get("/health").content == b""
     assert client.get("/version").json() == {"version": "0.1.0"}
+
+
+def test_a_long_body_is_tokenised_as_a_short_one(client: httpx.Client) -> None:
+    text = "hi 你好 " * 40_000
+    assert post(client, "/tokenize", {"prompt": text})["count"] == 40_000 * 10

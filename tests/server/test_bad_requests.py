@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from anaphora.server.settings import ServerSettings
 from tests.server.live import MODEL, serving
@@ -37,8 +39,8 @@ NAMED = {
 
 @pytest.fixture(scope="module")
 def http(tiny_model: Path) -> Iterator[httpx.Client]:
-    settings = ServerSettings(served_model_names=(MODEL,), max_body_bytes=MAX_BODY_BYTES)
-    with serving(tiny_model, settings, max_model_len=256) as server, httpx.Client(base_url=server.url) as client:
+    limits = ServerSettings(served_model_names=(MODEL,), max_body_bytes=MAX_BODY_BYTES)
+    with serving(tiny_model, limits, max_model_len=256) as server, httpx.Client(base_url=server.url) as client:
         yield client
 
 
@@ -150,6 +152,7 @@ def test_what_a_chat_cannot_have_is_named(http: httpx.Client, fields: dict[str, 
 
 def test_unknown_paths_and_wrong_methods(http: httpx.Client) -> None:
     assert error_of(http.get("/v1/embeddings"), 404)["message"] == "no such path: GET /v1/embeddings"
+    assert error_of(http.get("/cache/requests/none"), 404)["message"] == "no answer 'none' among the last 1024"
     response = http.get("/v1/chat/completions")
     assert error_of(response, 405)["code"] == "method_not_allowed"
     assert response.headers["allow"] == "POST"
@@ -193,3 +196,39 @@ def test_the_usage_chunk_comes_when_asked_for(http: httpx.Client, case: dict[str
     chunks = [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
     assert [not chunk["choices"] for chunk in chunks] == [False] * (len(chunks) - 1) + [case["usage_chunk"]]
     assert ("usage" in chunks[0]) == case["usage_chunk"]
+
+
+NUMBERS = (
+    st.integers() | st.floats(allow_nan=False) | st.sampled_from([0, 1, -1, 2**31, 2**63 - 1, -(2**63), 2**63, 1e-300])
+)
+NUMERIC = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys((*NUMERIC, "max_tokens", "min_tokens", "logprobs"), NUMBERS),
+        "n": st.integers(max_value=4),
+        "stop": st.lists(st.text(max_size=3), max_size=3),
+        "stop_token_ids": st.lists(NUMBERS, max_size=3),
+        "logit_bias": st.dictionaries(st.integers().map(str), NUMBERS, max_size=3),
+        "ignore_eos": st.booleans(),
+        "echo": st.booleans(),
+    },
+)
+
+
+@given(fields=FIELDS, prompt=st.text(min_size=1, max_size=20) | st.lists(st.integers(0, 399), min_size=1, max_size=40))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_value_of_any_field_breaks_the_server(http: httpx.Client, fields: dict[str, Any], prompt: Any) -> None:
+    body = json.dumps({"max_tokens": 3, **fields, "prompt": prompt})  # writes Infinity, which is no JSON, too
+    response = http.post("/v1/completions", content=body)
+    if response.status_code != 200:
+        error_of(response, 400)

@@ -126,6 +126,25 @@ def test_a_tenant_does_not_see_what_others_have(client: httpx.Client) -> None:
     assert usage["prompt_tokens_details"]["ledger"]["reasons"] == {"new": 64}
 
 
+def test_the_operator_sees_every_ledger_as_it_is(client: httpx.Client) -> None:
+    prompt = [*range(150, 200), *range(20, 34)]
+    complete(client, prompt, cache_salt="c")
+    answer = complete(client, prompt, cache_salt="d")
+    account = client.get(f"/cache/requests/{answer['id']}").json()
+    assert account == {
+        "id": answer["id"],
+        "requests": [
+            {
+                "prompt_tokens": 64,
+                "cached_tokens": 0,
+                "completion_tokens": 1,
+                "recomputed_tokens": 0,
+                "ledger": {"reasons": {"isolated": 64}, "divergence": None, "evicted_blocks_ago": None},
+            }
+        ],
+    }
+
+
 def test_the_prompt_counts_once_whatever_n_is(client: httpx.Client) -> None:
     prompt = list(range(238, 288))
     answer = complete(client, [prompt, prompt[:20]], n=3, temperature=1, max_tokens=4, cache_salt="n", ignore_eos=True)

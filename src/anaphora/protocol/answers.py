@@ -48,6 +48,16 @@ class Usage(TypedDict):
     prompt_tokens_details: PromptTokensDetails
 
 
+class RequestAccount(TypedDict):
+    """What the operator sees of one engine request; here the ledger tells what other tenants hold (``isolated``)."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    recomputed_tokens: int
+    ledger: LedgerView
+
+
 class TopLogprob(TypedDict):
     token: str
     logprob: float

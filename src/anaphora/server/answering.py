@@ -17,6 +17,7 @@ from anaphora.server.connection import until_disconnect
 from anaphora.server.event_stream import EventStream
 from anaphora.server.generation import Choice, Job, Outputs, run
 from anaphora.server.latency import LatencyHistograms
+from anaphora.server.request_log import RequestLog
 from anaphora.server.usage import usage_of
 
 
@@ -36,9 +37,10 @@ class AnswerFormat(Protocol):
 class Answerer:
     """Runs jobs and writes their answers."""
 
-    def __init__(self, backend: Backend, latencies: LatencyHistograms) -> None:
+    def __init__(self, backend: Backend, latencies: LatencyHistograms, log: RequestLog) -> None:
         self._backend = backend
         self._latencies = latencies
+        self._log = log
 
     async def answer(self, http: Request, asked: GenerationFields, job: Job, form: AnswerFormat) -> Response:
         """The response to ``asked``; the job is aborted as soon as the client goes away.
@@ -50,14 +52,14 @@ class Answerer:
         outputs = run(self._backend, job.requests, self._latencies)
         if not asked.stream:
             whole = await until_disconnect(http.receive, self._whole(outputs, asked, job, form))
-            return Response(whole, media_type="application/json")
+            return Response(whole, headers=_headers(job), media_type="application/json")
         events = self._events(outputs, asked, job, form)
         try:
             first = await until_disconnect(http.receive, anext(events))
         except BaseException:
             await events.aclose()
             raise
-        return EventStream(first, events)
+        return EventStream(first, events, _headers(job))
 
     async def _whole(self, outputs: Outputs, asked: GenerationFields, job: Job, form: AnswerFormat) -> bytes:
         choices = [Choice() for _ in job.requests]
@@ -77,12 +79,18 @@ class Answerer:
                 chunk = form.chunk(index, output)
                 if chunk is not None:
                     yield encode_event(to_json(chunk))
+        usage = self._usage(usages, asked, job)
         if asked.includes_usage_chunk:
-            yield encode_event(to_json(form.usage_chunk(self._usage(usages, asked, job))))
+            yield encode_event(to_json(form.usage_chunk(usage)))
         yield ENCODED_DONE
 
     def _usage(self, usages: Sequence[EngineUsage | None], asked: GenerationFields, job: Job) -> Usage:
         known = [usage for usage in usages if usage is not None]
         assert len(known) == len(job.requests), "every request ends with an output"
+        self._log.remember(job.answer_id, known)
         tokenizer = self._backend.tokenizer if asked.include_ledger else None
         return usage_of(known, num_samples=job.num_samples, ledger_tokenizer=tokenizer)
+
+
+def _headers(job: Job) -> dict[str, str]:
+    return {"X-Request-Id": job.answer_id}

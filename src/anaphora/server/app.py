@@ -9,13 +9,16 @@ from starlette.routing import Route
 from anaphora.errors import AnaphoraError
 from anaphora.server.access import Access
 from anaphora.server.answering import Answerer
+from anaphora.server.api import Api
 from anaphora.server.backend import Backend
 from anaphora.server.errors import error_response
 from anaphora.server.latency import LatencyHistograms
 from anaphora.server.metrics import Metrics
 from anaphora.server.openai_routes import OpenAIRoutes
 from anaphora.server.operator_routes import OperatorRoutes
+from anaphora.server.request_log import RequestLog
 from anaphora.server.settings import ServerSettings
+from anaphora.server.tokenizer_routes import TokenizerRoutes
 
 CLIENT_CLOSED_REQUEST = 499
 """Status of an answer that nobody is there to read; it shows in access logs only."""
@@ -25,19 +28,23 @@ def build_app(backend: Backend, settings: ServerSettings) -> Starlette:
     """The server for one engine. It neither starts nor stops the engine."""
     access = Access(settings)
     latencies = LatencyHistograms()
-    api = OpenAIRoutes(backend, settings, access, Answerer(backend, latencies))
-    operator = OperatorRoutes(backend, access, Metrics(backend, latencies, settings.served_model_names[0]))
+    log = RequestLog(backend.tokenizer)
+    api = Api(backend, settings, access)
+    openai = OpenAIRoutes(api, Answerer(backend, latencies, log))
+    text = TokenizerRoutes(api)
+    operator = OperatorRoutes(backend, access, Metrics(backend, latencies, settings.served_model_names[0]), log)
     return Starlette(
         routes=[
-            Route("/v1/chat/completions", api.chat_completions, methods=["POST"]),
-            Route("/v1/completions", api.completions, methods=["POST"]),
-            Route("/v1/models", api.models),
-            Route("/v1/models/{model:path}", api.model),
-            Route("/tokenize", api.tokenize, methods=["POST"]),
-            Route("/detokenize", api.detokenize, methods=["POST"]),
+            Route("/v1/chat/completions", openai.chat_completions, methods=["POST"]),
+            Route("/v1/completions", openai.completions, methods=["POST"]),
+            Route("/v1/models", openai.models),
+            Route("/v1/models/{model:path}", openai.model),
+            Route("/tokenize", text.tokenize, methods=["POST"]),
+            Route("/detokenize", text.detokenize, methods=["POST"]),
             Route("/health", operator.health),
             Route("/version", operator.version),
             Route("/metrics", operator.metrics),
+            Route("/cache/requests/{id}", operator.cache_request),
             Route("/reset_prefix_cache", operator.reset_prefix_cache, methods=["POST"]),
         ],
         exception_handlers={

@@ -56,13 +56,15 @@ _CODES: Mapping[int, str] = {
     400: "invalid_value",
     401: "invalid_api_key",
     403: "forbidden",
-    404: "unknown_url",
+    404: "not_found",
     405: "method_not_allowed",
     409: "cache_in_use",
     413: "body_too_large",
     500: "internal_error",
     503: "unavailable",
 }
+
+_ROUTERS_WORDS: Mapping[str, str] = {"Not Found": "no such path", "Method Not Allowed": "not allowed on this path"}
 
 
 def status_of(error: Exception) -> int:
@@ -91,7 +93,6 @@ async def error_response(request: Request, error: Exception) -> Response:
     """Starlette's exception handler for everything."""
     status = status_of(error)
     headers = dict(_HEADERS.get(type(error), getattr(error, "headers", None) or {}))
-    if isinstance(error, HTTPException) and status in (404, 405):
-        what = "no such path" if status == 404 else f"{request.method} is not allowed"
-        error = HTTPException(status, f"{what}: {request.method} {request.url.path}")
+    if isinstance(error, HTTPException) and error.detail in _ROUTERS_WORDS:
+        error = HTTPException(status, f"{_ROUTERS_WORDS[error.detail]}: {request.method} {request.url.path}")
     return Response(to_json(error_answer(error)), status, headers, media_type="application/json")

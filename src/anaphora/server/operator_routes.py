@@ -1,5 +1,6 @@
 """The routes that are about the server: health, version, metrics, and what only the operator may do."""
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,15 +11,17 @@ from anaphora.server.backend import Backend
 from anaphora.server.errors import CacheInUseError
 from anaphora.server.json_response import json_response
 from anaphora.server.metrics import CONTENT_TYPE, Metrics
+from anaphora.server.request_log import MAX_REMEMBERED_ANSWERS, RequestLog
 
 
 class OperatorRoutes:
     """Endpoints beside the API."""
 
-    def __init__(self, backend: Backend, access: Access, metrics: Metrics) -> None:
+    def __init__(self, backend: Backend, access: Access, metrics: Metrics, log: RequestLog) -> None:
         self._backend = backend
         self._access = access
         self._metrics = metrics
+        self._log = log
 
     async def health(self, http: Request) -> Response:
         """``GET /health``: 200 while the engine runs, 503 afterwards. Open to all."""
@@ -41,3 +44,12 @@ class OperatorRoutes:
         if not await self._backend.reset_prefix_cache():
             raise CacheInUseError("nothing was reset, as running requests hold blocks: try again when none runs")
         return json_response({"reset": True})
+
+    async def cache_request(self, http: Request) -> Response:
+        """``GET /cache/requests/{id}``: the ledgers of one of the last answers, in the operator's view."""
+        self._access.require_operator(http)
+        answer_id = http.path_params["id"]
+        accounts = self._log.accounts(answer_id)
+        if accounts is None:
+            raise HTTPException(404, f"no answer {answer_id!r} among the last {MAX_REMEMBERED_ANSWERS}")
+        return json_response({"id": answer_id, "requests": accounts})

@@ -18,7 +18,7 @@ def usage_of(choices: Sequence[EngineUsage], *, num_samples: int, ledger_tokeniz
     num_output = sum(usage.num_output_tokens for usage in choices)
     details: PromptTokensDetails = {"cached_tokens": sum(usage.num_cached_tokens for usage in prompts)}
     if ledger_tokenizer is not None:
-        details["ledger"] = _tenant_view([usage.ledger.for_tenant() for usage in prompts], ledger_tokenizer)
+        details["ledger"] = ledger_view([usage.ledger.for_tenant() for usage in prompts], ledger_tokenizer)
     return {
         "prompt_tokens": num_prompt,
         "completion_tokens": num_output,
@@ -27,8 +27,11 @@ def usage_of(choices: Sequence[EngineUsage], *, num_samples: int, ledger_tokeniz
     }
 
 
-def _tenant_view(ledgers: Sequence[Ledger], tokenizer: Tokenizer) -> LedgerView:
-    """Counts of all prompts; where and since when only for a single prompt."""
+def ledger_view(ledgers: Sequence[Ledger], tokenizer: Tokenizer) -> LedgerView:
+    """Counts over all prompts; where they parted and when they were evicted for a single prompt only.
+
+    Give tenants their own view of a ledger (``Ledger.for_tenant``).
+    """
     counts: Counter[str] = Counter()
     for ledger in ledgers:
         counts.update({reason.value: count for reason, count in ledger.counts.items() if count})

@@ -1,0 +1,49 @@
+"""``/tokenize`` and ``/detokenize``: what a request's text is to the model."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from anaphora.errors import RequestError
+from anaphora.protocol.openai import DetokenizeRequest, TokenizeRequest
+from anaphora.server.api import Api
+from anaphora.server.chat import render
+from anaphora.server.json_response import json_response
+from anaphora.tokenizer.tokenizer import Tokenizer
+
+
+class TokenizerRoutes:
+    """Endpoints that need no engine."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def tokenize(self, http: Request) -> Response:
+        """``POST /tokenize``: the ids that a completion's ``prompt`` or a chat's ``messages`` would have."""
+        asked, num_bytes = await self._api.read(TokenizeRequest, http)
+        asked.check()
+        self._api.model(asked.model)
+        token_ids = await self._api.encode(_token_ids, asked, num_bytes)
+        text_of = self._api.backend.tokenizer.token_text
+        return json_response(
+            {
+                "count": len(token_ids),
+                "max_model_len": self._api.backend.max_model_len,
+                "tokens": token_ids,
+                "token_strs": [text_of(token_id) for token_id in token_ids] if asked.return_token_strs else None,
+            }
+        )
+
+    async def detokenize(self, http: Request) -> Response:
+        """``POST /detokenize``: the text of token ids, special tokens included."""
+        asked, _ = await self._api.read(DetokenizeRequest, http)
+        self._api.model(asked.model)
+        tokenizer = self._api.backend.tokenizer
+        if not all(0 <= token_id < tokenizer.vocab_size for token_id in asked.tokens):
+            raise RequestError("tokens must be ids of the vocabulary", param="tokens")
+        return json_response({"prompt": tokenizer.decode(asked.tokens, skip_special_tokens=False)})
+
+
+def _token_ids(asked: TokenizeRequest, tokenizer: Tokenizer) -> list[int]:
+    if asked.messages is None:
+        return tokenizer.encode(asked.prompt or "", add_special_tokens=asked.add_special_tokens)
+    return render(tokenizer, asked.messages, asked.tools, add_generation_prompt=asked.add_generation_prompt)
