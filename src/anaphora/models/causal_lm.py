@@ -69,11 +69,15 @@ class CausalLM:
         plan = self._attention.plan(batch, kv)
         rotations = self._rotary.rotations(batch.positions)
         hidden = functional.embedding(batch.token_ids, self._weights.embedding).to(self.dtype)
+        last = self.config.num_layers - 1
         for index, layer in enumerate(self._weights.layers):
-            heads = self._project(layer, hidden, rotations)
-            hidden = layer.output.add_to(hidden, self._attention.run(plan, index, heads, kv))
-            hidden = self._mlp(layer, hidden)
-        return self._logits(hidden, batch.logits_rows)
+            mixed = self._attention.run(plan, index, self._project(layer, hidden, rotations), kv)
+            if index == last:  # from here on nobody needs the other tokens
+                hidden, mixed = hidden[batch.logits_rows], mixed[batch.logits_rows]
+                if not len(hidden):
+                    return torch.empty(0, self.config.vocab_size)
+            hidden = self._mlp(layer, layer.output.add_to(hidden, mixed))
+        return self._weights.head(self._norm(hidden, self._weights.final_norm)).float()
 
     def _project(self, layer: LayerWeights, hidden: torch.Tensor, rotations: torch.Tensor) -> torch.Tensor:
         """``[T, num_heads + 2 * num_kv_heads, head_dim]``: queries and keys turned by position, then values."""
@@ -92,8 +96,3 @@ class CausalLM:
 
     def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return functional.rms_norm(x, weight.shape, weight, self.config.rms_norm_eps)
-
-    def _logits(self, hidden: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        if not rows.numel():
-            return torch.empty(0, self.config.vocab_size)
-        return self._weights.head(self._norm(hidden[rows], self._weights.final_norm)).float()

@@ -20,12 +20,11 @@ class PagedKVCache:
         num_blocks: int,
         block_size: int,
         dtype: torch.dtype,
-        device: str = "cpu",
     ) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
         shape = (num_layers, 2, num_kv_heads, num_blocks * block_size, head_dim)
-        self._storage = torch.empty(shape, dtype=dtype, device=device)
+        self._storage = torch.empty(shape, dtype=dtype)
         self._layers = self._storage.unbind()
 
     @property
@@ -49,3 +48,15 @@ class PagedKVCache:
             layer[:, :, slots].copy_(new)
         else:
             layer.index_copy_(2, slots, new)
+
+    def gather_index(self, slots: torch.Tensor) -> torch.Tensor:
+        """What :meth:`gather` needs to know of ``slots`` ``[n]`` int64: made once, used for every layer."""
+        _, num_kv_heads, num_slots, _ = self._layers[0].shape
+        heads = torch.arange(2 * num_kv_heads).unsqueeze(1)
+        return (heads * num_slots + slots).flatten()
+
+    def gather(self, index: int, gather_index: torch.Tensor) -> torch.Tensor:
+        """A copy of one layer's keys and values at those slots, ``[2, num_kv_heads, n, head_dim]``."""
+        layer = self._layers[index]
+        # rows of one matrix: half the time of an indexed copy along the third dimension
+        return layer.flatten(0, 2).index_select(0, gather_index).view(*layer.shape[:2], -1, layer.shape[-1])

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 
 from anaphora.checkpoints.model_config import ModelConfig
+from anaphora.errors import ConfigError
 from anaphora.models.attention.cpu import CpuAttention
 from anaphora.models.attention.partial import fastest_partial
 from anaphora.models.causal_lm import CausalLM, LayerWeights, ModelWeights
@@ -32,12 +33,21 @@ def load_model(
 
     Raises:
         CheckpointError: a tensor is missing, left over or of the wrong shape, or a file is damaged.
+        ConfigError: there is no attention for ``device``.
     """
+    if device != "cpu":
+        raise ConfigError(f"the engine runs on device cpu only, not on {device!r}")
     source: TensorSource = DummySource() if load_format == "dummy" else SafetensorsSource(folder, progress)
-    weights = _Fuser(config, source, fastest_linear(dtype), dtype, device).model()
-    source.finish(lambda name: _is_ignored(name, config))
+    weights = read_weights(source, config, fastest_linear(dtype), dtype)
     attention = CpuAttention(config.num_heads, config.num_kv_heads, fastest_partial(dtype))
     return CausalLM(config, weights, attention, dtype)
+
+
+def read_weights(source: TensorSource, config: ModelConfig, linear: type[Linear], dtype: torch.dtype) -> ModelWeights:
+    """Take all tensors from ``source`` and close it; products become ``linear`` ones."""
+    weights = _Fuser(config, source, linear, dtype).model()
+    source.finish(lambda name: _is_ignored(name, config))
+    return weights
 
 
 def _is_ignored(name: str, config: ModelConfig) -> bool:
@@ -48,14 +58,11 @@ def _is_ignored(name: str, config: ModelConfig) -> bool:
 class _Fuser:
     """Takes tensors from a source and joins those that are multiplied together."""
 
-    def __init__(
-        self, config: ModelConfig, source: TensorSource, linear: type[Linear], dtype: torch.dtype, device: str
-    ) -> None:
+    def __init__(self, config: ModelConfig, source: TensorSource, linear: type[Linear], dtype: torch.dtype) -> None:
         self._config = config
         self._source = source
         self._linear = linear
         self._dtype = dtype
-        self._device = device
 
     def model(self) -> ModelWeights:
         config = self._config
@@ -92,7 +99,7 @@ class _Fuser:
 
     def _stacked(self, parts: list[tuple[str, tuple[int, ...]]], num_rotary: int) -> torch.Tensor:
         num_rows = sum(shape[0] for _, shape in parts)
-        stacked = torch.empty((num_rows, *parts[0][1][1:]), dtype=self._dtype, device=self._device)
+        stacked = torch.empty((num_rows, *parts[0][1][1:]), dtype=self._dtype)
         for index, (target, (name, shape)) in enumerate(zip(_rows(stacked, parts), parts, strict=True)):
             tensor = self._source.take(name, shape)
             target.copy_(interleave_heads(tensor, self._config.head_dim) if index < num_rotary else tensor)
@@ -105,7 +112,7 @@ class _Fuser:
 
     def _tensor(self, name: str, *shape: int) -> torch.Tensor:
         # a copy of its own, so that the mapped file can be closed
-        return self._source.take(name, shape).to(device=self._device, dtype=self._dtype, copy=True)
+        return self._source.take(name, shape).to(self._dtype, copy=True)
 
 
 def _rows(stacked: torch.Tensor, parts: list[tuple[str, tuple[int, ...]]]) -> tuple[torch.Tensor, ...]:

@@ -83,7 +83,7 @@ def test_equals_the_definition(pieces: list[Piece], tile: int, min_mean_run: int
 def plan_of(piece: Piece) -> tuple[torch.Tensor | None, list[tuple[slice, tuple[slice, ...]]]]:
     plan = CpuAttention(NUM_HEADS, NUM_KV_HEADS, flash_partial).plan(forward_batch([piece]), new_cache())
     (span,) = plan.spans
-    return span.gather, [(tile.rows, tile.prefix) for tile in span.tiles]
+    return span.gather_index, [(tile.rows, tile.prefix) for tile in span.tiles]
 
 
 def test_blocks_that_lie_together_are_one_view() -> None:
@@ -112,7 +112,10 @@ def test_few_runs_are_parts_and_many_are_gathered(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cpu, "MIN_MEAN_RUN", 9)
     gather, tiles = plan_of(piece)
     assert gather is not None
-    assert gather.tolist() == [*range(36, 44), *range(16, 24)]
+    slots = [*range(36, 44), *range(16, 24)]
+    assert gather.tolist() == [
+        head * NUM_BLOCKS * BLOCK_SIZE + slot for head in range(2 * NUM_KV_HEADS) for slot in slots
+    ]
     assert tiles == [(slice(0, 2), (slice(0, 16),))]
 
 

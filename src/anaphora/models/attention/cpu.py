@@ -37,8 +37,8 @@ class _Tile:
 
 @dataclass(frozen=True, slots=True)
 class _SpanPlan:
-    gather: torch.Tensor | None
-    """Slots to be gathered first; the tiles' prefixes then count within the gathered ones."""
+    gather_index: torch.Tensor | None
+    """What is to be gathered first; the tiles' prefixes then count within what was gathered."""
     tiles: tuple[_Tile, ...]
 
 
@@ -60,7 +60,7 @@ class CpuAttention:
 
     def plan(self, batch: ForwardBatch, kv: PagedKVCache) -> CpuPlan:
         """Views, gathers and tiles of this batch."""
-        spans = tuple(_plan_span(span, kv.block_size) for span in batch.spans)
+        spans = tuple(_plan_span(span, kv) for span in batch.spans)
         return CpuPlan(_side_by_side(batch.slot_mapping), spans)
 
     def run(self, plan: CpuPlan, layer: int, heads: torch.Tensor, kv: PagedKVCache) -> torch.Tensor:
@@ -68,9 +68,7 @@ class CpuAttention:
         kv.write(layer, plan.new_slots, heads[:, self._num_heads :])
         output = torch.empty(len(heads), self._num_heads, heads.shape[-1], dtype=heads.dtype)
         for span in plan.spans:
-            cached = kv.layer(layer)
-            if span.gather is not None:
-                cached = cached.index_select(2, span.gather)
+            cached = kv.layer(layer) if span.gather_index is None else kv.gather(layer, span.gather_index)
             for tile in span.tiles:
                 self._attend(heads[tile.rows], cached, tile.prefix, output[tile.rows])
         return output.flatten(1)
@@ -104,19 +102,19 @@ def _by_group(heads: torch.Tensor, num_kv_heads: int) -> torch.Tensor:
     return heads.view(len(heads), num_kv_heads, -1, heads.shape[-1]).permute(1, 2, 0, 3)
 
 
-def _plan_span(span: SequenceSpan, block_size: int) -> _SpanPlan:
+def _plan_span(span: SequenceSpan, kv: PagedKVCache) -> _SpanPlan:
     first = span.kv_len - span.query_len
     cuts = [*range(0, span.query_len, QUERY_TILE), span.query_len]
     tiles = list(pairwise(cuts))
     seen = [first + (end if end - start == 1 else start) for start, end in tiles]
-    runs = slot_runs(span.block_table, block_size, max(seen))
-    gather = None
+    runs = slot_runs(span.block_table, kv.block_size, max(seen))
+    gather_index = None
     if len(runs) > 1 and max(seen) < MIN_MEAN_RUN * len(runs):
-        gather = torch.cat([torch.arange(start, end) for start, end in runs])
+        gather_index = kv.gather_index(torch.cat([torch.arange(start, end) for start, end in runs]))
         runs = [(0, max(seen))]
     rows = [slice(span.query_start + start, span.query_start + end) for start, end in tiles]
     prefixes = [_clip(runs, num_tokens) for num_tokens in seen]
-    return _SpanPlan(gather, tuple(_Tile(*tile) for tile in zip(rows, prefixes, strict=True)))
+    return _SpanPlan(gather_index, tuple(_Tile(*tile) for tile in zip(rows, prefixes, strict=True)))
 
 
 def _clip(runs: list[tuple[int, int]], num_tokens: int) -> tuple[slice, ...]:
