@@ -2,6 +2,7 @@
 socket."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -34,6 +35,8 @@ class FakeServing:
     """Extra milliseconds of the n-th request."""
     fails: Callable[[int], str | None] = lambda n: None
     """Error of the n-th request."""
+    pause_s: float = 0.0
+    """Real time before an answer over a socket."""
     queried: int = 0
     cached: int = 0
     num_requests: int = 0
@@ -128,9 +131,12 @@ class Canned:
     writes: tuple[bytes, ...] = (b"",)
     headers: tuple[str, ...] = ()
     cut: bool = False
-    """Reset the connection after the writes instead of ending the answer."""
+    """Reset the connection after the writes instead of ending the answer; without writes, before its head."""
     until_close: bool = False
     """HTTP/1.0 without a length: the end of the connection ends the body."""
+    stalls: bool = False
+    """Keep the connection open after the writes, and say nothing more."""
+    pause_s: float = 0.0
 
 
 def as_json(value: Any, status: int = 200) -> Canned:
@@ -145,7 +151,10 @@ Route = Callable[[Mapping[str, Any], Mapping[str, str]], Canned]
 async def serving_at(routes: Mapping[str, Route]) -> AsyncIterator[int]:
     """A raw HTTP/1.1 server on a free port of the loopback interface; ``routes`` are named ``METHOD /path``."""
 
+    writers: set[asyncio.StreamWriter] = set()
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.add(writer)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *lines = head.decode().split("\r\n")
@@ -165,6 +174,11 @@ async def serving_at(routes: Mapping[str, Route]) -> AsyncIterator[int]:
     server = await asyncio.start_server(talk, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
+        for writer in writers:
+            writer.close()
+        for writer in writers:
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 def _no_such_route(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
@@ -172,6 +186,10 @@ def _no_such_route(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canne
 
 
 async def _play(canned: Canned, writer: asyncio.StreamWriter) -> None:
+    if canned.cut and not canned.writes:
+        writer.transport.abort()
+        return
+    await asyncio.sleep(canned.pause_s)
     version = "HTTP/1.0" if canned.until_close else "HTTP/1.1"
     framing = [] if canned.until_close else ["Transfer-Encoding: chunked"]
     head = [f"{version} {canned.status} X", f"Content-Type: {canned.content_type}", *canned.headers, *framing, "", ""]
@@ -181,6 +199,8 @@ async def _play(canned: Canned, writer: asyncio.StreamWriter) -> None:
             writer.write(piece if canned.until_close else b"%x\r\n%s\r\n" % (len(piece), piece))
         await writer.drain()
         await asyncio.sleep(0)
+    if canned.stalls:
+        return
     if canned.cut:
         writer.transport.abort()
     elif not canned.until_close:
@@ -207,6 +227,7 @@ def openai_routes(serving: FakeServing) -> dict[str, Route]:
         return Canned(
             content_type="text/event-stream",
             writes=(*(encode_event(json.dumps(chunk)) for chunk in chunks), ENCODED_DONE),
+            pause_s=serving.pause_s,
         )
 
     def tokenize(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:

@@ -53,7 +53,11 @@ def bench(
         plan = await make_plan(options, first, first, run_id="r1", max_model_len=8192, note=listener.note)
         with RecordWriter(folder / RECORDS_FILE) as writer:
             writer.begin(
-                make_header(options, plan, {"kind": "fake", "model": "m", "version": None, "cache_settings": {}})
+                make_header(
+                    options,
+                    plan,
+                    {"kind": "fake", "model": "SmolLM2-135M-Instruct", "version": None, "cache_settings": {}},
+                )
             )
             await send(plan, targets, writer, listener)
         return plan

@@ -37,7 +37,7 @@ class BaseUrl:
         if parts.username or parts.password:
             raise ConfigError("the URL holds a user name or password: use --api-key-env NAME instead")
         if parts.query or parts.fragment:
-            raise ConfigError(f"the base URL must end before '{text[text.index('?' if parts.query else '#')]}'")
+            raise ConfigError(f"the base URL must end before '{text[text.index('?' if parts.query else '#') :]}'")
         path = parts.path.rstrip("/")
         for endpoint in ("/chat/completions", "/completions", "/models"):
             path = path.removesuffix(endpoint)

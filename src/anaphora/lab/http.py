@@ -6,6 +6,7 @@ carries the reading that was taken when the event loop delivered it; framing, de
 """
 
 import asyncio
+import os
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -122,7 +123,7 @@ class HttpClient:
             async with asyncio.timeout(timeout_s):
                 connection = await self._connect()
                 exchange = await self._converse(connection, request, sink)
-                if exchange is None:  # a kept connection that the server had closed meanwhile: once more on a fresh one
+                if exchange is None and connection.num_exchanges > 1:  # the server had closed the kept connection
                     connection = await self._connect(fresh=True)
                     exchange = await self._converse(connection, request, sink)
         except TimeoutError as error:
@@ -159,7 +160,7 @@ class HttpClient:
         except ssl.SSLError as error:
             raise TargetError(f"{self._base}: TLS failed ({error.reason}): is the scheme right?") from error
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
             raise TargetError(
                 f"nothing answers at {self._base} ({reason}): start the server or correct --target"
             ) from error

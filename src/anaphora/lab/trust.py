@@ -157,6 +157,6 @@ def _enough_samples(records: Sequence[RequestRecord]) -> Check:
             sizes[key] = sizes.get(key, 0) + 1
     least = min(sizes.values(), default=0)
     if least >= _ENOUGH_FOR_95_PERCENT:
-        return Check("enough samples", "ok", f"at least {least} a cell; intervals are at 95 %")
+        return Check("enough samples", "ok", f"at least {least} a cell; intervals are at 95%")
     level = (1 - 2.0 ** (1 - least)) * 100 if least > 1 else 0
-    return Check("enough samples", "warning", f"as few as {least} a cell: such an interval is a range at {level:g} %")
+    return Check("enough samples", "warning", f"as few as {least} a cell: such an interval is a range at {level:g}%")

@@ -137,12 +137,12 @@ def read_run(folder: Path) -> Run:
     """
     path = folder / RECORDS_FILE if folder.is_dir() else folder
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8").rstrip("\n").split("\n")  # not splitlines: an answer may hold U+2028
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(f"cannot read {path} ({error}): give a report folder of `anaphora bench`") from error
     header: RunHeader | None = None
     requests: list[RequestRecord] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(filter(None, lines), 1):
         try:
             value = _parse(line)
         except (ValueError, TypeError, KeyError) as error:

@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from anaphora.lab.report.words import percent
 from anaphora.lab.timings import ttft_ms
@@ -74,27 +75,16 @@ def inline_svg(figure: Figure) -> str:
 def _ttft_against_tokens(results: Mapping[str, Any], records: Sequence[RequestRecord]) -> Figure:
     gradient = results["experiments"]["gradient"]
     figure, axes = _axes("(a) Time to first token against prompt length", results)
-    for arm, marker in (("off", "s"), ("on", "o")):
-        _raw_points(axes, [r for r in records if r.arm == arm and r.phase == "measured"], COLOURS[arm])
-        rows = [row for row in gradient["rows"] if row[f"{arm}_ttft_ms"] is not None]
-        axes.plot(
-            [row["prompt_tokens"] for row in rows],
-            [row[f"{arm}_ttft_ms"] for row in rows],
-            marker=marker,
-            color=COLOURS[arm],
-            markeredgecolor=PAPER,
-            markersize=6.5,
-            linewidth=1.6,
-            label=f"caching {arm}: median of {_sizes(rows, arm)} requests a length",
-        )
-        _fitted_line(axes, rows, gradient["fit"][arm], arm)
-    firsts = [r for r in records if r.phase == "first" and ttft_ms(r) is not None]
+    for arm in ("off", "on"):
+        _arm_against_tokens(axes, gradient, records, arm)
+    firsts = [
+        (n, t) for r in records if r.phase == "first" and (n := prompt_tokens(r)) and (t := ttft_ms(r)) is not None
+    ]
     axes.plot(
-        [prompt_tokens(r) or np.nan for r in firsts],
-        [ttft_ms(r) or np.nan for r in firsts],
+        *zip(*firsts, strict=True) if firsts else ([], []),
         linestyle="none",
         marker="D",
-        markersize=5,
+        markersize=9,
         markerfacecolor="none",
         markeredgecolor=ON,
         label="caching on: the request that fills the cache",
@@ -106,26 +96,87 @@ def _ttft_against_tokens(results: Mapping[str, Any], records: Sequence[RequestRe
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.legend(loc="upper left")
+    if _is_steep(gradient):
+        enlarged = axes.inset_axes((0.60, 0.15, 0.39, 0.26), facecolor=PAPER)
+        _arm_against_tokens(enlarged, gradient, records, "on")
+        enlarged.set_title("caching on, enlarged", fontsize=8.5, fontweight="normal")
+        enlarged.tick_params(labelsize=8)
+        enlarged.set_xlim(0, 1.04 * axes.get_xlim()[1])
+        enlarged.xaxis.set_major_locator(MaxNLocator(3))
+        enlarged.yaxis.set_major_locator(MaxNLocator(3))
+        enlarged.xaxis.set_major_formatter("{x:,.0f}")
+        enlarged.yaxis.set_major_formatter("{x:,.0f}")
     return figure
+
+
+def _is_steep(gradient: Mapping[str, Any]) -> bool:
+    """Whether the on arm is pressed flat by the off arm's scale, below a diagonal that leaves room for an
+    enlargement."""
+    rows = [row for row in gradient["rows"] if row["off_ttft_ms"] is not None and row["on_ttft_ms"] is not None]
+    highest = max((row["off_ttft_ms"] for row in rows), default=0.0)
+    return len(rows) > 2 and max(row["on_ttft_ms"] for row in rows) < 0.12 * highest
+
+
+def _arm_against_tokens(axes: Axes, gradient: Mapping[str, Any], records: Sequence[RequestRecord], arm: str) -> None:
+    """Every request as a dash, the medians as markers, the fitted line over the measured lengths only."""
+    colour = COLOURS[arm]
+    points = [
+        (n, t)
+        for r in records
+        if r.arm == arm and r.phase == "measured" and (n := prompt_tokens(r)) and (t := ttft_ms(r)) is not None
+    ]
+    axes.plot(
+        *zip(*points, strict=True) if points else ([], []),
+        "_",
+        color=colour,
+        markersize=17,
+        markeredgewidth=0.9,
+        alpha=0.6,
+    )
+    rows = [row for row in gradient["rows"] if row[f"{arm}_ttft_ms"] is not None]
+    axes.plot(
+        [row["prompt_tokens"] for row in rows],
+        [row[f"{arm}_ttft_ms"] for row in rows],
+        "s" if arm == "off" else "o",
+        color=colour,
+        markeredgecolor=PAPER,
+        markersize=6.5,
+        label=f"caching {arm}: medians; each dash is one of {_sizes(rows, arm)} requests",
+    )
+    line = gradient["fit"][arm]
+    if line is not None:
+        x = np.array([rows[0]["prompt_tokens"], rows[-1]["prompt_tokens"]])
+        y = line["intercept_ms"] + line["slope_ms_per_ktoken"] * x / 1000
+        axes.plot(x, y, linestyle=(0, (5, 2.5)), color=colour, linewidth=1.3, zorder=1.5, label=_equation(line))
+
+
+def _equation(line: Mapping[str, Any]) -> str:
+    slope, intercept = line["slope_ms_per_ktoken"], line["intercept_ms"]
+    quality = "" if line["r2"] is None else f"   (R² = {line['r2']:.4f})"
+    sign = "+" if intercept >= 0 else "−"
+    text = f"fit: {slope:,.1f} ms per 1000 tokens {sign} {abs(intercept):,.1f} ms{quality}"
+    return text.replace("-", "−")
 
 
 def _reduction_against_tokens(results: Mapping[str, Any], records: Sequence[RequestRecord]) -> Figure:
     rows = [row for row in results["experiments"]["gradient"]["rows"] if row["reduction_percent"] is not None]
     figure, axes = _axes("(b) What prefix caching takes off the time to first token", results)
     x, y = [row["prompt_tokens"] for row in rows], [row["reduction_percent"] for row in rows]
-    for tokens, value, row in zip(x, y, rows, strict=True):
-        if (interval := row["reduction_percent_interval"]) is not None:
-            axes.plot([tokens, tokens], [interval["low"], interval["high"]], color=ON, linewidth=1.2, alpha=0.6)
-        axes.annotate(
-            percent(value), (tokens, value), xytext=(0, -17), textcoords="offset points", ha="center", fontsize=8.5
-        )
+    intervals = [row["reduction_percent_interval"] or {} for row in rows]
+    below = [max(0.0, value - i.get("low", value)) for value, i in zip(y, intervals, strict=True)]
+    above = [max(0.0, i.get("high", value) - value) for value, i in zip(y, intervals, strict=True)]
+    axes.errorbar(x, y, yerr=(below, above), fmt="none", ecolor=ON, elinewidth=1.1, capsize=4, alpha=0.75)
     axes.plot(x, y, marker="o", markersize=6.5, color=ON, markeredgecolor=PAPER, linewidth=1.6)
-    axes.axhline(0, color=INK, linewidth=0.8)
+    for tokens, value in zip(x, y, strict=True):
+        axes.annotate(
+            percent(value), (tokens, value), xytext=(7, -13), textcoords="offset points", ha="left", fontsize=8.5
+        )
     axes.set_xlabel("prompt tokens")
     axes.set_ylabel("reduction of the median TTFT (%)")
-    lows = [row["reduction_percent_interval"]["low"] for row in rows if row["reduction_percent_interval"]] + y
-    axes.set_ylim(min(0.0, 1.15 * min(lows, default=0.0)), 105)
-    axes.set_xlim(left=0)
+    lowest = min((value - b for value, b in zip(y, below, strict=True)), default=0.0)
+    axes.set_ylim(20 * np.floor((lowest - 10) / 20) if lowest > 0 else 1.15 * lowest - 5, 103)
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_xlim(0, 1.1 * max(x, default=1))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     return figure
 
@@ -147,10 +198,18 @@ def _questions(results: Mapping[str, Any], records: Sequence[RequestRecord]) -> 
     )
     left.invert_yaxis()
     handles = [
-        right.plot([], [], "o", color=COLOURS[arm], markersize=6.5, label=f"caching {arm}")[0] for arm in ("off", "on")
+        *(
+            right.plot([], [], "o", color=COLOURS[arm], markersize=6.5, label=f"caching {arm}")[0]
+            for arm in ("off", "on")
+        ),
+        right.plot([], [], "o", color=INK, markersize=6.5, markerfacecolor="none", label="first request, in no median")[
+            0
+        ],
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
-    figure.suptitle(_subtitle(results), fontsize=8.5, x=0.01, ha="left")
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    tokens = results["run"]["settings"]["prefix_tokens"]
+    title = f"{len(rows)} questions behind one system prompt of {tokens:,} tokens   {_subtitle(results)}"
+    figure.suptitle(title, fontsize=8.5, x=0.01, ha="left")
     return figure
 
 
@@ -177,30 +236,6 @@ def _subtitle(results: Mapping[str, Any]) -> str:
     environment = results["environment"]
     place = f"{environment['num_cpus']} × {environment['processor']}" if results["target"]["kind"] == "ours" else ""
     return "   ".join(part for part in (str(results["target"]["model"]), place) if part)
-
-
-def _raw_points(axes: Axes, records: Sequence[RequestRecord], colour: str) -> None:
-    points = [(tokens, ttft) for r in records if (tokens := prompt_tokens(r)) and (ttft := ttft_ms(r)) is not None]
-    axes.plot(*zip(*points, strict=True) if points else ([], []), ".", color=colour, alpha=0.35, markersize=7, mew=0)
-
-
-def _fitted_line(axes: Axes, rows: Sequence[Mapping[str, Any]], line: Mapping[str, Any] | None, arm: str) -> None:
-    """Over the measured lengths only."""
-    if line is None:
-        return
-    x = np.array([rows[0]["prompt_tokens"], rows[-1]["prompt_tokens"]])
-    slope, intercept = line["slope_ms_per_ktoken"], line["intercept_ms"]
-    quality = "" if line["r2"] is None else f", R² {line['r2']:.4f}"
-    sign = "+" if intercept >= 0 else "−"
-    axes.plot(
-        x,
-        intercept + slope * x / 1000,
-        linestyle=(0, (5, 3)),
-        color=COLOURS[arm],
-        linewidth=1.2,
-        alpha=0.8,
-        label=f"fit: {slope:,.1f} ms per 1000 tokens {sign} {abs(intercept):,.1f} ms{quality}".replace("-", "−"),
-    )
 
 
 def _dumbbell(axes: Axes, row: Mapping[str, Any], name: str) -> None:

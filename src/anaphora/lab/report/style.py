@@ -16,15 +16,17 @@ h3 { font-size: 1rem; }
 header p, .note, figcaption { color: var(--soft); font-size: .9rem; margin: .25rem 0; }
 .answer { font-size: 1.15rem; background: var(--band); border-left: 4px solid var(--on); padding: .9rem 1.1rem;
           margin: 0; border-radius: 0 6px 6px 0; }
-figure { margin: 0 0 2rem; }
-svg { display: block; width: 100%; height: auto; max-width: 46rem; }
+figure { margin: 0 0 2rem; overflow-x: auto; }
+svg { display: block; width: 100%; height: auto; min-width: 34rem; max-width: 46rem; }
+figcaption { position: sticky; left: 0; }
 svg text { font-family: inherit; }
 .scroll { overflow-x: auto; margin: 1.25rem 0 .25rem; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; min-width: 60%; }
 caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
 th, td { text-align: right; padding: .3rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: bottom; }
-.left { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+.left { text-align: left; white-space: normal; overflow-wrap: break-word; }
+td.left { min-width: 10rem; max-width: 40rem; }
 th:first-child, td:first-child { padding-left: 0; }
 .checks { list-style: none; padding: 0; }
 .checks li { display: grid; grid-template-columns: 1.6rem 11rem 1fr; gap: .2rem .6rem; padding: .35rem 0;

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from anaphora.lab.report.words import count, interval, ms, percent, signed_percent
+from anaphora.lab.report.words import count, interval, level_of, ms, percent, signed_percent
 
 WITNESS_NAMES = {"usage": "usage of the answers", "metrics": "/metrics counters", "predicted": "prediction"}
 
@@ -70,7 +70,8 @@ def _switch_summary(switch: Mapping[str, Any]) -> Table:
         )
         for name, label in (("ttft", "median TTFT (ms)"), ("e2e", "median E2E (ms)"))
     ]
-    columns = ("<", "off", "on", "change", "reduction, interval (%)")
+    level = level_of(switch["reduction_percent_interval"].values())
+    columns = ("<", "off", "on", "change", f"reduction (%), interval at {level}")
     return Table("Medians without the first request", columns, tuple(rows), hit_rate_line(switch))
 
 
@@ -88,7 +89,7 @@ def _lengths(gradient: Mapping[str, Any]) -> Table:
             count(row["cached_tokens"]),
             ms(row["off_ttft_ms"]),
             ms(row["on_ttft_ms"]),
-            ms(row["saved_ms"]).replace("-", "−"),
+            ms(row["saved_ms"]),
             percent(row["reduction_percent"]),
             interval(row["reduction_percent_interval"]),
         )
@@ -101,7 +102,7 @@ def _lengths(gradient: Mapping[str, Any]) -> Table:
         "TTFT on (ms)",
         "saved (ms)",
         "reduction",
-        "interval (%)",
+        f"interval at {level_of(row['reduction_percent_interval'] for row in gradient['rows'])}",
     )
     return Table("Experiment 2: length of the shared prefix", columns, tuple(rows), hit_rate_line(gradient))
 
@@ -111,7 +112,7 @@ def lines_table(gradient: Mapping[str, Any]) -> Table:
     rows = [(name, *_line_cells(line)) for name, line in gradient["fit"].items()]
     columns = ("<arm", "slope (ms per 1000 tokens)", "intercept (ms)", "R²")
     reduction = gradient["slope_reduction_percent"]
-    note = "" if reduction is None else f"the slope falls by {reduction:.2f} %; ± is the half\N{HYPHEN}width at 95 %"
+    note = "" if reduction is None else f"the slope falls by {reduction:.2f}%; ± is the half\N{HYPHEN}width at 95%"
     title = "Least squares: TTFT = slope × prompt tokens + intercept"
     return Table(title, columns, tuple(rows), note.replace("-", "−"))
 

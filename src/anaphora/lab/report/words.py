@@ -1,6 +1,6 @@
 """Numbers and findings in words; every page and table says them the same way."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 UNKNOWN = "unknown"
@@ -8,19 +8,19 @@ UNKNOWN = "unknown"
 
 def ms(value: float | None) -> str:
     """Milliseconds with one decimal."""
-    return "–" if value is None else f"{value:,.1f}"
+    return "–" if value is None else f"{value:,.1f}".replace("-", "−")
 
 
 def signed_percent(value: float | None) -> str:
-    """A change with its sign: a reduction by 92.6 % is −92.6 %, a negative one +2.1 %."""
+    """A change with its sign: a reduction by 92.6% is −92.6%, a negative one +2.1%."""
     if value is None:
         return "–"
-    return f"{'−' if value > 0 else '+' if value < 0 else '±'}{abs(value):.1f} %"
+    return f"{'−' if value > 0 else '+' if value < 0 else '±'}{abs(value):.1f}%"
 
 
 def percent(value: float | None) -> str:
     """A share or a reduction; a negative one keeps its sign."""
-    return UNKNOWN if value is None else f"{value:.1f} %".replace("-", "−")
+    return UNKNOWN if value is None else f"{value:.1f}%".replace("-", "−")
 
 
 def count(value: float | None) -> str:
@@ -29,10 +29,14 @@ def count(value: float | None) -> str:
 
 
 def interval(value: Mapping[str, Any] | None, digits: int = 1) -> str:
-    """An interval with its level."""
-    if value is None:
-        return ""
-    return f"{value['low']:,.{digits}f} to {value['high']:,.{digits}f} ({value['level'] * 100:g} %)".replace("-", "−")
+    """An interval without its level (see :func:`level_of`)."""
+    return "–" if value is None else f"{value['low']:,.{digits}f} to {value['high']:,.{digits}f}".replace("-", "−")
+
+
+def level_of(intervals: Iterable[Mapping[str, Any] | None]) -> str:
+    """The level that all of these intervals reach at least."""
+    levels = [value["level"] for value in intervals if value is not None]
+    return f"{min(levels) * 100:g}%" if levels else "no level"
 
 
 def answer(results: Mapping[str, Any]) -> str:

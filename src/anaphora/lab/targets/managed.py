@@ -87,6 +87,11 @@ class ManagedServer:
             self._signal(process, signal.SIGKILL)  # also what the server may have left in its group
         await process.wait()
 
+    @property
+    def process_id(self) -> int | None:
+        """The server's process while it runs."""
+        return None if self._process is None else self._process.pid
+
     def last_words(self) -> str:
         """The last line of the server's output."""
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()

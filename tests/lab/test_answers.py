@@ -1,0 +1,154 @@
+"""Answers as other servers were reported to send them (cases 01-04): which bytes stop the clock, and what counts as
+success."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anaphora.lab.answers import Answer, AnswerReader, error_in
+from anaphora.lab.usage import read_usage
+
+CASES = Path(__file__).parents[1] / "data" / "cases"
+MS = 1_000_000
+
+
+def play(script: Path, *, bytewise: bool = False) -> Answer:
+    """The answer to a write script, each write arriving at the sum of its delays, in whole milliseconds."""
+    reader = AnswerReader()
+    reader.begin(200, {"content-type": "text/event-stream; charset=utf-8"})
+    now = 0
+    for line in script.read_text("utf-8").splitlines():
+        write = json.loads(line)
+        now += write["delay_ms"] * MS
+        data = bytes.fromhex(write["hex"]) if "hex" in write else write["text"].encode()
+        for piece in [data[i : i + 1] for i in range(len(data))] if bytewise else [data]:
+            reader.feed(now, piece)
+    return reader.finish(complete=True)
+
+
+def whole(status: int, content_type: str, body: str) -> Answer:
+    reader = AnswerReader()
+    reader.begin(status, {"content-type": content_type})
+    reader.feed(5, body.encode())
+    return reader.finish(complete=True)
+
+
+def scripts(case: str) -> list[Path]:
+    return sorted(next(CASES.glob(f"{case}-*")).glob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "script", [s for case in ("01", "02", "03", "04") for s in scripts(case)], ids=lambda s: s.stem
+)
+def test_bytes_one_by_one_give_the_same_answer(script: Path) -> None:
+    answer = play(script)
+    assert play(script, bytewise=True) == answer
+    assert answer.error is None
+    assert answer.saw_done
+    assert answer.streamed
+
+
+def test_a_chunk_with_only_a_role_stops_no_clock() -> None:
+    answer = play(scripts("01")[0])
+    assert (answer.first_token_ns, answer.text) == (400 * MS, "Blue sky")
+    assert (answer.num_token_events, answer.finish_reason) == (2, "stop")
+    usage = read_usage(answer.usage)
+    assert (usage.num_prompt_tokens, usage.num_completion_tokens, usage.num_cached_tokens) == (20, 2, None)
+
+
+@pytest.mark.parametrize("script", scripts("02"), ids=lambda s: s.stem)
+def test_a_chunk_with_only_usage_stops_no_clock_and_is_not_added_up(script: Path) -> None:
+    answer = play(script)
+    single = script.stem.startswith("e")
+    assert answer.first_token_ns == 100 * MS
+    assert answer.text == ("one" if single else "one two three")
+    usage = read_usage(answer.usage)
+    assert usage.num_prompt_tokens == 42
+    assert usage.num_completion_tokens == (1 if single else 3)
+    assert usage.num_cached_tokens == 32
+
+
+@pytest.mark.parametrize("script", scripts("03"), ids=lambda s: s.stem)
+def test_line_ends_and_missing_spaces_change_nothing(script: Path) -> None:
+    answer = play(script)
+    assert (answer.text, answer.num_token_events) == ("red green", 2)
+    usage = read_usage(answer.usage)
+    assert (usage.num_prompt_tokens, usage.num_completion_tokens) == (9, 2)
+    assert answer.first_token_ns != answer.last_token_ns
+
+
+@pytest.mark.parametrize(
+    ("number", "first_answer_ms", "text", "finish"),
+    [(0, 620, "Yes", "stop"), (1, 620, "Yes", "stop"), (2, None, "", "length"), (3, None, "", "tool_calls")],
+)
+def test_reasoning_and_tool_calls_are_tokens(number: int, first_answer_ms: int | None, text: str, finish: str) -> None:
+    answer = play(scripts("04")[number])
+    assert answer.first_token_ns == 120 * MS
+    assert answer.first_answer_ns == (None if first_answer_ms is None else first_answer_ms * MS)
+    assert (answer.text, answer.finish_reason, answer.error) == (text, finish, None)
+
+
+def test_an_answer_that_was_not_streamed_has_no_first_token() -> None:
+    body = {"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 5}}
+    answer = whole(200, "application/json", json.dumps(body))
+    assert (answer.streamed, answer.first_token_ns, answer.text, answer.error) == (False, None, "ok", None)
+
+
+def case_19(name: str) -> dict[str, Any]:
+    routes = json.loads((CASES / "19-doctor-cannot-reach-or-read" / name).read_text("utf-8"))["routes"]
+    route: dict[str, Any] = next(r for r in routes if r["method"] == "POST")
+    return route
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type", "body", "message"),
+    [
+        (200, "application/json", json.dumps(case_19("e-error-in-200.json")["json"]), "upstream quota used up"),
+        (
+            200,
+            "application/json",
+            json.dumps(case_19("f-choices-null.json")["json"]),
+            "has no choices; it has the keys choices, id",
+        ),
+        (200, "text/html", "<html><body>Chat</body></html>", "HTTP 200 with a web page instead of JSON"),
+        (404, "application/json", '{"error": {"message": "no model x"}}', "HTTP 404: no model x"),
+        (422, "application/json", '{"detail": "messages missing"}', "HTTP 422: messages missing"),
+        (502, "text/plain", "bad gateway", "HTTP 502 with something that is not JSON: bad gateway"),
+        (500, "text/plain", "", "HTTP 500 with an empty body"),
+        (200, "application/json", "[1]", "the answer is JSON but no object"),
+    ],
+)
+def test_what_is_no_completion_says_why(status: int, content_type: str, body: str, message: str) -> None:
+    answer = whole(status, content_type, body)
+    assert message in (answer.error or "")
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        (['{"choices": [{"delta": {"content": "a"}}]}'], "the stream ended early"),
+        (['{"error": {"message": "out of memory"}}', "[DONE]"], "out of memory"),
+        (["{not json", "[DONE]"], "an event of the stream is not JSON"),
+        (["[1, 2]", "[DONE]"], "JSON but no object"),
+        (['{"choices": ["?", {"delta": null}]}', "[DONE]"], None),
+    ],
+)
+def test_errors_inside_a_stream(events: list[str], message: str | None) -> None:
+    reader = AnswerReader()
+    reader.begin(200, {"content-type": "text/event-stream"})
+    reader.feed(1, "".join(f"data: {event}\n\n" for event in events).encode())
+    error = reader.finish(complete=True).error
+    assert error is None if message is None else message in (error or "")
+
+
+def test_a_connection_cut_in_the_middle_is_no_success() -> None:
+    reader = AnswerReader()
+    reader.begin(200, {"content-type": "text/event-stream"})
+    reader.feed(1, b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n')
+    assert reader.finish(complete=False).error == "the connection was cut in the middle of the answer"
+
+
+def test_long_words_of_a_server_are_cut() -> None:
+    assert len(error_in({"error": "x" * 5000}) or "") == 200

@@ -1,0 +1,53 @@
+"""Three witnesses and the names of their differences."""
+
+import pytest
+
+from anaphora.lab.witnesses import gaps, hit_rates, shares
+from anaphora.traces.records import CounterReading
+from tests.lab.records import record
+
+
+def usage(cached: int | None, prompt: int = 100) -> dict[str, object]:
+    details = None if cached is None else {"cached_tokens": cached}
+    return {"prompt_tokens": prompt, "prompt_tokens_details": details}
+
+
+def reading(n: int) -> CounterReading:
+    return CounterReading("f", "tokens", 100.0 * n, 90.0 * n)
+
+
+def test_each_witness_speaks_for_itself() -> None:
+    records = [
+        record(counters_before=reading(1), counters_after=reading(2)),
+        record(counters_before=reading(2), counters_after=reading(3), usage=usage(None)),
+        record(error="gone", usage=usage(0)),
+    ]
+    assert shares(records) == {"usage": (96, 100), "metrics": (180, 200), "predicted": (192, 200)}
+    assert hit_rates(records) == {"usage": 96.0, "metrics": 90.0, "predicted": 96.0}
+
+
+def test_silence_is_not_zero() -> None:
+    silent = record(usage=None, num_prompt_tokens=None, predicted_cached_tokens=None)
+    assert hit_rates([silent]) == {"usage": None, "metrics": None, "predicted": None}
+    off = record(counters_before=reading(1), counters_after=reading(1), usage=usage(0), predicted_cached_tokens=0)
+    assert hit_rates([off]) == {"usage": 0.0, "metrics": None, "predicted": 0.0}
+    hole = [record(counters_before=reading(1), counters_after=reading(2)), record()]
+    assert shares(hole)["metrics"] is None
+
+
+@pytest.mark.parametrize(
+    ("cached", "prompt", "predicted", "name"),
+    [
+        (96, 100, 96, None),
+        (None, 100, 96, "hidden by the server"),
+        (96, 100, None, "no tokenizer"),
+        (96, 107, 96, "another token count"),
+        (80, 100, 96, "within one block"),
+        (0, 100, 96, "less than predicted"),
+        (96, 100, 32, "more than predicted"),
+    ],
+)
+def test_a_gap_has_a_name(cached: int | None, prompt: int, predicted: int | None, name: str | None) -> None:
+    found = gaps([record(usage=usage(cached, prompt), predicted_cached_tokens=predicted)], block_size=16)
+    assert [key.startswith(name) for key in found if name] == ([] if name is None else [True])
+    assert not gaps([record(error="gone")], block_size=16)
