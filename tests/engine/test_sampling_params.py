@@ -19,7 +19,7 @@ from anaphora.errors import RequestError
         ("min_p", 1.5, "min_p must be"),
         ("presence_penalty", 2.5, "presence_penalty must be"),
         ("frequency_penalty", -2.5, "frequency_penalty must be"),
-        ("repetition_penalty", 0.0, "repetition_penalty must be greater than 0.0"),
+        ("repetition_penalty", 0.0, "repetition_penalty must be at least 0.01"),
         ("logprobs", 21, "logprobs must be at least 0 and at most 20"),
         ("prompt_logprobs", -1, "prompt_logprobs must be at least 0"),
         ("seed", 2**63, "seed must be"),
@@ -38,3 +38,9 @@ def test_borders_are_allowed() -> None:
         max_tokens=0, temperature=0, top_k=-1, top_p=1, logprobs=20, prompt_logprobs=0, seed=-(2**63)
     )
     assert params.is_greedy
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-257, 9e-6])
+def test_temperatures_that_float32_cannot_divide_by_are_greedy(temperature: float) -> None:
+    assert SamplingParams(temperature=temperature).is_greedy
+    assert not SamplingParams(temperature=1e-5).is_greedy

@@ -6,6 +6,10 @@ from anaphora.errors import RequestError
 
 MAX_LOGPROBS = 20
 """As many alternatives per token as OpenAI's API allows."""
+GREEDY_BELOW = 1e-5
+"""Temperatures under this take the likeliest token."""
+LOWEST_REPETITION_PENALTY = 0.01
+"""Logits are divided by it, and must stay numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +24,7 @@ class SamplingParams:
     """0 computes the prompt only (for ``echo`` with ``logprobs``)."""
     min_tokens: int = 0
     temperature: float = 1.0
-    """0 is greedy."""
+    """0 is greedy, and so is anything below ``GREEDY_BELOW``: float32 could not divide logits by it."""
     top_p: float = 1.0
     top_k: int = 0
     """0 (or -1) keeps all tokens."""
@@ -52,7 +56,7 @@ class SamplingParams:
         _within("min_p", self.min_p, 0.0, 1.0)
         _within("presence_penalty", self.presence_penalty, -2.0, 2.0)
         _within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
-        _within("repetition_penalty", self.repetition_penalty, 0.0, 2.0, open_low=True)
+        _within("repetition_penalty", self.repetition_penalty, LOWEST_REPETITION_PENALTY, 2.0)
         if self.logprobs is not None:
             _within("logprobs", self.logprobs, 0, MAX_LOGPROBS)
         if self.prompt_logprobs is not None:
@@ -67,7 +71,7 @@ class SamplingParams:
     @property
     def is_greedy(self) -> bool:
         """Whether the likeliest token is taken each time."""
-        return self.temperature == 0.0
+        return self.temperature < GREEDY_BELOW
 
 
 def _within(name: str, value: float, low: float, high: float | None, *, open_low: bool = False) -> None:
