@@ -41,6 +41,8 @@ class GgufWeights:
 
     def __init__(self, file: GgufFile, config: ModelConfig) -> None:
         self._file = file
+        if config.num_layers > len(file.tensors):
+            raise CheckpointError(f"{file.path}: block_count = {config.num_layers}, but there are fewer tensors")
         self._plan = _plan(config, permuted=file.metadata["general.architecture"] in _PERMUTED_ARCHITECTURES)
         left_over = sorted(file.tensors.keys() - {p.source for p in self._plan.values()} - {ROPE_FACTORS})
         if left_over:

@@ -48,14 +48,12 @@ class ChatTemplate:
         if clash:
             raise ChatTemplateError(f"{clash[0]} cannot be given as a template variable", param="chat_template_kwargs")
         plain = _PlainCopy()
-        variables = {
-            **self._special_tokens,
-            "documents": None,
-            **plain.of(extra),
-            "messages": [plain.of_message(message) for message in messages],
-            "tools": plain.of(tools),
-            "add_generation_prompt": add_generation_prompt,
-        }
+        try:
+            given = {**plain.of(extra), "tools": plain.of(tools), "messages": [plain.of_message(m) for m in messages]}
+        except RecursionError:
+            raise ChatTemplateError("the messages are nested too deeply", param="messages") from None
+        own = {**self._special_tokens, "documents": None, "add_generation_prompt": add_generation_prompt}
+        variables = own | given
         return self._template(has_tools=tools is not None)(variables, plain.num_characters)
 
     def _template(self, *, has_tools: bool) -> Render:

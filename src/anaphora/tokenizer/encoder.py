@@ -4,12 +4,13 @@
 is trusted only after it has agreed with ``tokenizers`` on the probes below, at each load.
 """
 
-import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import tokenizers
+
+from anaphora.errors import RequestError
 
 Encode = Callable[[str, bool], list[int]]
 """``encode(text, add_special_tokens)``; safe to call from several threads."""
@@ -33,44 +34,81 @@ _PROBES = (
     "a" * 300 + "1" * 50 + "!" * 40 + " " * 70 + "\n" * 30,
     'https://example.org/a_b?c=%20&d={e}#f \\n \\\\ "quoted" `code` $x^2$ <tag/>',
 )
+_MAX_ADDED_TOKENS_PROBED = 512
 
 
 def load_encoder(tokenizer: tokenizers.Tokenizer, file: Path) -> Encode:
-    """The fastest encoder for ``file``, a ``tokenizer.json``, that agrees with ``tokenizer``, loaded from it."""
+    """The fastest encoder for ``file``, a ``tokenizer.json``, that agrees with ``tokenizer``, loaded from it.
+
+    The encoder raises :class:`RequestError` for what is no Unicode text.
+    """
+
+    def slow(text: str, add_special_tokens: bool) -> list[int]:
+        try:
+            return tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        except TypeError as error:
+            raise RequestError("the text is no valid Unicode: it holds half of a surrogate pair") from error
+
+    fast = _load_fastokens(file)
+    if fast is None:
+        return slow
+    differing = _first_difference(fast, slow, (*_PROBES, *_added_token_probes(tokenizer)))
+    if differing is not None:
+        _log_refusal(file, f"other ids for {differing[:40]!r}")
+        return slow
 
     def encode(text: str, add_special_tokens: bool) -> list[int]:
-        return tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        ids = fast(text, add_special_tokens)
+        return slow(text, add_special_tokens) if ids is None else ids
 
+    return encode
+
+
+_Try = Callable[[str, bool], list[int] | None]
+
+
+def _load_fastokens(file: Path) -> _Try | None:
+    """An encoder that answers ``None`` where it fails, or ``None`` where there is no fastokens for this file."""
     try:
-        fast = _load_fastokens(file)
-        for probe in (*_PROBES, *_added_token_probes(file)):
-            for add_special_tokens in (False, True):
-                if fast(probe, add_special_tokens) != encode(probe, add_special_tokens):
-                    raise ValueError(f"other ids for {probe[:40]!r}")
+        import fastokens  # only in the extra `engine`, and not for every Python
+
+        tokenizer = fastokens.Tokenizer.from_file(str(file))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
     except ImportError:
-        return encode
-    except Exception as error:  # a foreign library's failure of any sort means the same: do not use it
-        _log.info("fastokens is not used for %s: %s", file, error)
-        return encode
-    return fast
+        return None
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic in its Rust is no Exception
+        _log_refusal(file, error)
+        return None
 
-
-def _load_fastokens(file: Path) -> Encode:
-    import fastokens  # only in the extra `engine`, and not for every Python
-
-    tokenizer = fastokens.Tokenizer.from_file(str(file))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-
-    def encode(text: str, add_special_tokens: bool) -> list[int]:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens).ids
+    def encode(text: str, add_special_tokens: bool) -> list[int] | None:
+        try:
+            ids: list[int] = tokenizer.encode(text, add_special_tokens).ids
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            return None
         return ids
 
     return encode
 
 
-def _added_token_probes(file: Path) -> list[str]:
-    """Texts around each added token: touching letters, spaces and each other."""
-    added = json.loads(file.read_text("utf-8")).get("added_tokens") or ()
-    contents = [token["content"] for token in added[:512]]
+def _first_difference(fast: _Try, slow: Encode, texts: Iterable[str]) -> str | None:
+    for text in texts:
+        for add_special_tokens in (False, True):
+            if fast(text, add_special_tokens) != slow(text, add_special_tokens):
+                return text
+    return None
+
+
+def _log_refusal(file: Path, reason: object) -> None:
+    _log.info("fastokens is not used for %s: %s", file, reason)
+
+
+def _added_token_probes(tokenizer: tokenizers.Tokenizer) -> list[str]:
+    """Texts around the added tokens: touching letters, spaces and each other."""
+    added = sorted(tokenizer.get_added_tokens_decoder().items())
+    contents = [token.content for _, token in added[:_MAX_ADDED_TOKENS_PROBED]]
     return ["a".join(contents), " ".join(contents), "".join(contents), "\n".join(f"x {c} 1" for c in contents)]
