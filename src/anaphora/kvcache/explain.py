@@ -1,5 +1,6 @@
 """From a lookup to its ledger: why each token of a prompt was, or was not, taken from the cache."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from anaphora.kvcache.census import CensusNode
@@ -8,7 +9,7 @@ from anaphora.kvcache.match import Match
 from anaphora.kvcache.memory import NamespaceMemory
 from anaphora.kvcache.prefix_index import PrefixIndex
 from anaphora.kvcache.prompt_memory import NearestPrompt
-from anaphora.kvcache.token_blocks import TOKEN_BYTES, unpack
+from anaphora.kvcache.token_blocks import TOKEN_BYTES, TokenBlocks, unpack
 
 WINDOW_TOKENS = 16
 """Tokens shown of each prompt from where they part."""
@@ -23,39 +24,35 @@ def explain(match: Match, index: PrefixIndex, census: CensusNode, memory: Namesp
         0    num_reused                                 num_own    num_held           num_full
     """
     tokens = match.tokens
-    num_tokens, block_size = tokens.num_tokens, tokens.block_size
     if not match.lookup:
-        return Ledger(num_tokens, {Reason.BYPASSED: num_tokens})
-    num_full = len(tokens.full)
+        return Ledger(tokens.num_tokens, {Reason.BYPASSED: tokens.num_tokens})
     own, evicted_at = _own_reasons(match, index)
-    num_own = len(match.nodes) + len(own)
-    num_held = num_own
+    num_full = len(tokens.full)
+    num_held = num_own = len(match.nodes) + len(own)
     parted: _Parted | None = None
     if num_own < num_full:
         num_held = max(num_own, _num_held(match, census))
         parted = _find_parting(match, memory)
-    diverged = range(0) if parted is None else parted.blocks
-    num_isolated_diverged = _overlap(diverged, num_own, num_held)
-    num_diverged = _overlap(diverged, num_held, num_full)
-    blocks = {
-        Reason.REUSED_DEVICE: len(match.nodes),
-        Reason.LAST_TOKEN: own.count(Reason.LAST_TOKEN),
-        Reason.IN_FLIGHT: own.count(Reason.IN_FLIGHT),
-        Reason.EVICTED: own.count(Reason.EVICTED),
-        Reason.ISOLATED: num_held - num_own,
-        Reason.DIVERGED: num_diverged,
-        Reason.NEW: num_full - num_held - num_diverged,
-    }
-    counts = {reason: count * block_size for reason, count in blocks.items() if count}
-    if num_tokens > num_full * block_size:
-        counts[Reason.TAIL] = num_tokens - num_full * block_size
+    num_diverged = _num_diverged(parted, num_held, num_full)
+    num_isolated_diverged = _num_diverged(parted, num_own, num_held)
+    num_blocks = Counter(own)
+    num_blocks[Reason.REUSED_DEVICE] = len(match.nodes)
+    num_blocks[Reason.ISOLATED] = num_held - num_own
+    num_blocks[Reason.DIVERGED] = num_diverged
+    num_blocks[Reason.NEW] = num_full - num_held - num_diverged
     return Ledger(
-        num_tokens,
-        counts,
+        tokens.num_tokens,
+        _count_tokens(num_blocks, tokens),
         divergence=parted.divergence if parted and num_diverged + num_isolated_diverged else None,
         evicted_blocks_ago=memory.num_evicted_blocks - evicted_at + 1 if memory and evicted_at else None,
-        num_isolated_diverged_tokens=num_isolated_diverged * block_size,
+        num_isolated_diverged_tokens=num_isolated_diverged * tokens.block_size,
     )
+
+
+def _count_tokens(num_blocks: Counter[Reason], tokens: TokenBlocks) -> dict[Reason, int]:
+    counts = {reason: count * tokens.block_size for reason, count in num_blocks.items() if count}
+    num_tail = tokens.num_tokens % tokens.block_size
+    return counts | {Reason.TAIL: num_tail} if num_tail else counts
 
 
 def _own_reasons(match: Match, index: PrefixIndex) -> tuple[list[Reason], int | None]:
@@ -109,5 +106,6 @@ def _divergence(nearest: NearestPrompt, prompt: bytes) -> Divergence:
     return Divergence(position, nearest.request_id, unpack(nearest.prompt[window]), unpack(prompt[window]))
 
 
-def _overlap(blocks: range, start: int, stop: int) -> int:
-    return max(0, min(blocks.stop, stop) - max(blocks.start, start))
+def _num_diverged(parted: _Parted | None, start: int, stop: int) -> int:
+    """How many of the blocks from ``start`` up to ``stop`` would have been shared."""
+    return 0 if parted is None else max(0, min(parted.blocks.stop, stop) - max(parted.blocks.start, start))

@@ -100,25 +100,23 @@ class Scheduler:
 
     def update(self, output: SchedulerOutput, sampled: Mapping[RequestId, int]) -> list[Request]:
         """Take in the results of a step: one token for each request that ``samples``. Returns those that finished."""
-        step = self._close_step(output)
-        missing = [
-            p.request
-            for p in output.scheduled
-            if p.samples and p.request in step.members and p.request.request_id not in sampled
-        ]
-        assert not missing, missing
+        step = self._open_step(output)
+        parts = [part for part in output.scheduled if part.request in step.members]
+        missing = [part.request for part in parts if part.samples and part.request.request_id not in sampled]
+        assert not missing, f"no token was sampled for {missing}"
+        self._step = None
         finished: list[Request] = []
-        for part in output.scheduled:
-            if part.request in step.members:
-                self._take_in(part, step, sampled)
-                if part.request.is_finished:
-                    finished.append(part.request)
+        for part in parts:
+            self._take_in(part, step, sampled)
+            if part.request.is_finished:
+                finished.append(part.request)
         self.stats.num_steps += 1
         return finished
 
     def fail(self, output: SchedulerOutput) -> None:
         """The step was not computed. Its requests are as they were before it, and will be scheduled again."""
-        step = self._close_step(output)
+        step = self._open_step(output)
+        self._step = None
         for part in reversed(output.scheduled):  # who reads another's blocks stands after it
             request = part.request
             if request in step.admitted:
@@ -216,11 +214,10 @@ class Scheduler:
         step.add(request, num_new_tokens, table.ids)
         return True
 
-    def _close_step(self, output: SchedulerOutput) -> Step:
-        step, self._step = self._step, None
-        assert step is not None, "there is no step to take in"
-        assert step.output is output, "this is not the output of the last schedule"
-        return step
+    def _open_step(self, output: SchedulerOutput) -> Step:
+        assert self._step is not None, "there is no step to take in"
+        assert self._step.output is output, "this is not the output of the last schedule"
+        return self._step
 
     def _take_in(self, part: ScheduledRequest, step: Step, sampled: Mapping[RequestId, int]) -> None:
         request = part.request
