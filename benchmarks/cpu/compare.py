@@ -5,7 +5,6 @@ to all of them in turn. Whatever disturbs the machine disturbs all alike: ratios
 """
 
 import argparse
-import asyncio
 import dataclasses
 import json
 import os
@@ -13,28 +12,22 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
-import uuid
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 from benchmarks.cpu import procfs
-from benchmarks.cpu.client import READ_LIMIT_S, ChatClient
-from benchmarks.cpu.phases import FULL, PHASES, QUICK, Contestant, Course, Plan
-from benchmarks.cpu.sample import Recorder, Sample, read_samples
-from benchmarks.cpu.servers import Server, portable
+from benchmarks.cpu.plan import FULL, PHASES, QUICK, Plan
+from benchmarks.cpu.run import measure, measure_host_path
+from benchmarks.cpu.sample import Recorder, read_samples
+from benchmarks.cpu.servers import portable
 from benchmarks.cpu.summary import SERVERS, summarise
 from benchmarks.cpu.table import render
 
 REPOSITORY = Path(__file__).parents[2]
 RESULTS = REPOSITORY / "benchmarks" / "results" / "cpu"
 QUICK_RESULTS = REPOSITORY / "results" / "cpu"
-SETTLED_S = 2.0
-IDLE_S = 5.0
-HOST_PATH_LIMIT_S = 300.0
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -57,8 +50,15 @@ def main(argv: list[str] | None = None) -> None:
         "load_before": os.getloadavg(),
     }
     started_s = time.perf_counter()
-    _measure(commands, options, facts, Recorder(folder / "raw.jsonl"))
-    facts |= {"load_after": os.getloadavg(), "duration_s": round(time.perf_counter() - started_s, 1)}
+    recorder = Recorder(folder / "raw.jsonl")
+    versions = measure(commands, _plan(options), recorder)
+    if options.host_path:
+        measure_host_path(options.host_path, recorder)
+    facts |= {
+        "versions": {**versions, **dict(note.split("=", 1) for note in options.note), "commit": _commit()},
+        "load_after": os.getloadavg(),
+        "duration_s": round(time.perf_counter() - started_s, 1),
+    }
     (folder / "run.json").write_text(json.dumps(facts, indent=1) + "\n")
     write_summary(folder)
 
@@ -73,75 +73,11 @@ def write_summary(folder: Path) -> None:
     print(table)
 
 
-def _measure(commands: dict[str, str], options: argparse.Namespace, facts: dict[str, Any], recorder: Recorder) -> None:
-    """The whole run. The servers are stopped whatever happens."""
-    plan = _plan(options)
-    logs = Path(tempfile.mkdtemp(prefix="compare-"))
-    print(f"server logs: {logs}")
-    servers = [Server(name, command, logs / f"{name}.log") for name, command in commands.items()]
-    try:
-        for server in servers:
-            _start(server, plan.starts if server.name == "ours" else 1, recorder)
-        facts["versions"] = _versions(servers, options.note)
-        _measure_idle_cpu(servers, recorder)
-        asyncio.run(_run_course(servers, plan, recorder))
-        time.sleep(IDLE_S)
-        for server in servers:
-            recorder.add(Sample(measure="final_pss_mib", server=server.name, value=server.pss_mib()))
-    finally:
-        for server in servers:
-            server.stop()
-    if options.host_path:
-        _measure_host_path(options.host_path, recorder)
-
-
-def _start(server: Server, times: int, recorder: Recorder) -> None:
-    """Start a server, a few times over; it runs after the last."""
-    for number in range(times):
-        server.stop()
-        ready_s = server.start()
-        recorder.add(Sample(measure="ready_s", server=server.name, value=ready_s, round=number))
-        time.sleep(SETTLED_S)
-        recorder.add(Sample(measure="idle_pss_mib", server=server.name, value=server.pss_mib(), round=number))
-
-
-def _measure_idle_cpu(servers: list[Server], recorder: Recorder) -> None:
-    """What the servers use of the processors while nobody asks them anything."""
-    before = [server.cpu_time_s() for server in servers]
-    time.sleep(IDLE_S)
-    for server, used_s in zip(servers, before, strict=True):
-        percent = 100 * (server.cpu_time_s() - used_s) / IDLE_S
-        recorder.add(Sample(measure="idle_cpu_percent", server=server.name, value=percent))
-
-
-async def _run_course(servers: list[Server], plan: Plan, recorder: Recorder) -> None:
-    timeout = aiohttp.ClientTimeout(total=READ_LIMIT_S)
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        contestants = [Contestant(s, ChatClient(session, s.base_url, s.model())) for s in servers]
-        async for sample in Course(contestants, plan, seed=uuid.uuid4().hex).run():
-            recorder.add(sample)
-
-
-def _measure_host_path(command: str, recorder: Recorder) -> None:
-    """The stages of a hit on the host, from the micro benchmark, which prints one sample a line."""
-    done = subprocess.run(shlex.split(command), capture_output=True, text=True, check=False, timeout=HOST_PATH_LIMIT_S)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        recorder.add(Sample(measure="failure", server="ours", value=1, detail={"error": f"host path: {lines[-1]}"}))
-        return
-    for line in done.stdout.splitlines():
-        if line.startswith("{"):
-            recorder.add(Sample(**json.loads(line)))
-
-
-def _versions(servers: list[Server], notes: list[str]) -> dict[str, str]:
-    """What servers say of themselves, our commit, and what the caller adds (llama.cpp's server does not tell)."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
-    versions = {server.name: server.version() for server in servers} | dict(note.split("=", 1) for note in notes)
-    return versions | {"commit": commit.stdout.strip() or "unknown"}
+def _commit() -> str:
+    """The repository's, with a mark if files differ from it."""
+    describe = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(describe, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def _commands(options: argparse.Namespace) -> dict[str, str]:

@@ -2,45 +2,19 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import aiohttp
-from benchmarks.cpu import procfs
 from benchmarks.cpu.client import ChatClient, Reply, ServerFailedError
+from benchmarks.cpu.meter import Meter
+from benchmarks.cpu.plan import Plan
 from benchmarks.cpu.prompts import QUESTIONS, PromptSizer, system_prompt
 from benchmarks.cpu.sample import Sample
 from benchmarks.cpu.servers import Server
 
 PROBE_WORDS = (40, 440)
-PHASES = ("prefixes", "burst", "decode")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How much is measured. ``lengths``: tokens of the shared prefixes; one cold request and ``hits_per_round`` hits
-    per length, round and server. ``settle_s``: rest before each request, so that the previous server's threads sleep.
-    """
-
-    lengths: tuple[int, ...] = (256, 512, 1024, 2048, 3072)
-    rounds: int = 3
-    hits_per_round: int = 4
-    burst_rounds: int = 3
-    burst_size: int = 16
-    burst_length: int = 2048
-    burst_tokens: int = 16
-    decode_rounds: int = 3
-    decode_length: int = 512
-    decode_tokens: int = 96
-    starts: int = 3
-    settle_s: float = 0.1
-    phases: tuple[str, ...] = PHASES
-
-
-FULL = Plan()
-QUICK = Plan(lengths=(1024, 2048, 3072), rounds=1, hits_per_round=5, burst_rounds=1, decode_rounds=2, starts=1)
 
 
 @dataclass(slots=True)
@@ -162,25 +136,6 @@ class Course:
             with contextlib.suppress(ValueError):
                 self._contestants.remove(contestant)
             return None
-
-
-class Meter:
-    """Who used the processors during a request: the server, this client, or somebody else."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._before = self._now()
-
-    def read(self) -> dict[str, float]:
-        """Cores in use since the meter was made: the server's, and those of neither server nor client (noise)."""
-        wall_s, busy_s, server_s, own_s = (now - then for now, then in zip(self._now(), self._before, strict=True))
-        return {
-            "server_cores": round(server_s / wall_s, 2),
-            "foreign_cores": round(max(0.0, busy_s - server_s - own_s) / wall_s, 2),
-        }
-
-    def _now(self) -> tuple[float, float, float, float]:
-        return time.perf_counter(), procfs.busy_time_s(), self._server.cpu_time_s(), time.process_time()
 
 
 def _burst_samples(
