@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anaphora.checkpoints.gguf_file import GgufFile
+from anaphora.checkpoints.gguf_keys import ArchitectureKeys, shortest
 from anaphora.errors import CheckpointError
 
 _FAMILIES = {
@@ -33,6 +34,8 @@ _UNDERSTOOD = {
 _OFF_WHEN_ZERO = {"expert_count", "expert_used_count"}
 ROPE_FACTORS = "rope_freqs.weight"
 """Llama 3's rope scaling, which GGUF stores as one divisor per frequency instead of its parameters."""
+_LLAMA3_CONTEXT = 8192
+"""Tokens that Llama 3 was trained on before its rope was scaled."""
 
 
 def gguf_config(file: GgufFile) -> dict[str, Any]:
@@ -45,22 +48,22 @@ def gguf_config(file: GgufFile) -> dict[str, Any]:
     if architecture not in _FAMILIES:
         supported = ", ".join(sorted(_FAMILIES))
         raise CheckpointError(f"{file.path}: architecture {architecture} is not supported (supported: {supported})")
-    if file.metadata.get("split.count", 1) > 1:
+    if file.metadata.get("split.count", 1) not in (0, 1):
         raise CheckpointError(f"{file.path} is one of several parts: join them with llama-gguf-split --merge")
-    keys = _ArchitectureKeys(file, architecture)
-    keys.refuse_unknown()
+    keys = ArchitectureKeys(file.metadata, architecture, str(file.path))
+    keys.refuse_all_but(_UNDERSTOOD, off_when_zero=_OFF_WHEN_ZERO)
     model_type, class_name = _FAMILIES[architecture]
-    num_heads = keys.required("attention.head_count")
-    config = {name: keys.required(key) for key, name in _SIZES.items()} | {
+    window = keys.integer("attention.sliding_window", 0) or None
+    config: dict[str, Any] = {name: keys.integer(key) for key, name in _SIZES.items()} | {
         "architectures": [class_name],
         "model_type": model_type,
-        "num_key_value_heads": keys.get("attention.head_count_kv", num_heads),
+        "num_key_value_heads": keys.integer("attention.head_count_kv", keys.integer("attention.head_count")),
         "head_dim": _head_dim(keys),
         "vocab_size": _vocab_size(file),
-        "rms_norm_eps": _shortest(keys.required("attention.layer_norm_rms_epsilon")),
-        "rope_theta": _shortest(keys.get("rope.freq_base", 10000.0)),
+        "rms_norm_eps": keys.number("attention.layer_norm_rms_epsilon"),
+        "rope_theta": keys.number("rope.freq_base", 10000.0),
         "rope_scaling": _rope_scaling(file, keys),
-        "sliding_window": keys.get("attention.sliding_window", None) or None,
+        "sliding_window": window,
         "hidden_act": "silu",
         "tie_word_embeddings": "output.weight" not in file.tensors,
         "torch_dtype": "float32",
@@ -70,50 +73,17 @@ def gguf_config(file: GgufFile) -> dict[str, Any]:
     if model_type == "llama":
         config["attention_bias"] = "blk.0.attn_q.bias" in file.tensors
         config["mlp_bias"] = "blk.0.ffn_up.bias" in file.tensors
-    elif config["sliding_window"]:
+    elif window:
         config |= {"use_sliding_window": True, "max_window_layers": 0}
     return config
 
 
-class _ArchitectureKeys:
-    """Metadata below ``<architecture>.``"""
-
-    def __init__(self, file: GgufFile, architecture: str) -> None:
-        self._file = file
-        self._prefix = f"{architecture}."
-
-    def refuse_unknown(self) -> None:
-        for name, value in self._file.metadata.items():
-            key = name.removeprefix(self._prefix)
-            if key == name or key in _UNDERSTOOD or (key in _OFF_WHEN_ZERO and not value):
-                continue
-            raise CheckpointError(
-                f"{self._file.path}: {name} = {value!r:.80} is not understood and may change what the model computes"
-            )
-
-    def get(self, key: str, default: Any) -> Any:
-        value = self._file.metadata.get(self._prefix + key, default)
-        if isinstance(value, list):  # one value per layer
-            if len(set(value)) != 1:
-                raise CheckpointError(f"{self._file.path}: {self._prefix}{key} differs between layers: not supported")
-            return value[0]
-        return value
-
-    def required(self, key: str) -> Any:
-        value = self.get(key, None)
-        if value is None:
-            raise CheckpointError(f"{self._file.path}: {self._prefix}{key} is missing")
-        return value
-
-
-def _head_dim(keys: _ArchitectureKeys) -> int:
-    derived = keys.required("embedding_length") // max(1, keys.required("attention.head_count"))
-    head_dim: int = keys.get("attention.key_length", derived)
+def _head_dim(keys: ArchitectureKeys) -> int:
+    derived = keys.integer("embedding_length") // max(1, keys.integer("attention.head_count"))
+    head_dim = keys.integer("attention.key_length", derived)
     for key in ("attention.value_length", "rope.dimension_count"):
-        if keys.get(key, head_dim) != head_dim:
-            raise CheckpointError(
-                f"{key} = {keys.get(key, head_dim)} differs from the head size {head_dim}: unsupported"
-            )
+        if keys.integer(key, head_dim) != head_dim:
+            raise keys.error(key, f"differs from the head size {head_dim}: not supported")
     return head_dim
 
 
@@ -124,44 +94,43 @@ def _vocab_size(file: GgufFile) -> int:
     return embedding.shape[0]
 
 
-def _rope_scaling(file: GgufFile, keys: _ArchitectureKeys) -> dict[str, Any] | None:
-    if ROPE_FACTORS in file.tensors:
-        return _llama3_scaling(file, keys)
+def _rope_scaling(file: GgufFile, keys: ArchitectureKeys) -> dict[str, Any] | None:
     kind = keys.get("rope.scaling.type", "none")
+    if ROPE_FACTORS in file.tensors:
+        if kind != "none":
+            raise keys.error("rope.scaling.type", f"contradicts {ROPE_FACTORS}")
+        return _llama3_scaling(file, keys)
     if kind == "none":
         return None
-    scaling = {
+    if keys.number("rope.scaling.attn_factor", 1.0) != 1.0:
+        raise keys.error("rope.scaling.attn_factor", "is not supported")
+    return {
         "rope_type": kind,
-        "factor": _shortest(keys.required("rope.scaling.factor")),
-        "original_max_position_embeddings": keys.get("rope.scaling.original_context_length", None),
+        "factor": keys.number("rope.scaling.factor"),
+        "original_max_position_embeddings": keys.get("rope.scaling.original_context_length"),
+        "beta_fast": keys.get("rope.scaling.yarn_beta_fast"),
+        "beta_slow": keys.get("rope.scaling.yarn_beta_slow"),
     }
-    if kind == "yarn":
-        scaling |= {
-            "beta_fast": keys.get("rope.scaling.yarn_beta_fast", None),
-            "beta_slow": keys.get("rope.scaling.yarn_beta_slow", None),
-        }
-        if keys.get("rope.scaling.attn_factor", 1.0) != 1.0:
-            raise CheckpointError(f"{file.path}: rope.scaling.attn_factor is not supported")
-    return scaling
 
 
-def _llama3_scaling(file: GgufFile, keys: _ArchitectureKeys) -> dict[str, Any]:
+def _llama3_scaling(file: GgufFile, keys: ArchitectureKeys) -> dict[str, Any]:
     """Llama 3's parameters, taken for the published ones and compared with the divisors in the file."""
     tensor = file.tensors[ROPE_FACTORS]
-    divisors = file.raw_rows(tensor, slice(None)).reshape(-1).view("<f4")
-    scaling = {
+    raw = file.raw_rows(tensor, slice(None)).reshape(-1)
+    divisors = raw.view("<f4") if tensor.kind.name == "F32" else np.zeros(1, np.float32)
+    factor = float(divisors.max())
+    wavelengths = 2 * np.pi * keys.number("rope.freq_base", 10000.0) ** (np.arange(divisors.size) / divisors.size)
+    smooth = np.clip((_LLAMA3_CONTEXT / wavelengths - 1.0) / (4.0 - 1.0), 0.0, 1.0)
+    is_llama3 = factor >= 1 and np.allclose(divisors, 1 / ((1 - smooth) / factor + smooth), rtol=1e-4)
+    if divisors.size * 2 != _head_dim(keys) or not is_llama3:
+        raise CheckpointError(f"{file.path}: {ROPE_FACTORS} holds a rope scaling that is not Llama 3's: not supported")
+    return {
         "rope_type": "llama3",
-        "factor": _shortest(divisors.max()),
+        "factor": shortest(factor),
         "low_freq_factor": 1.0,
         "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192,
+        "original_max_position_embeddings": _LLAMA3_CONTEXT,
     }
-    wavelengths = 2 * np.pi * keys.get("rope.freq_base", 10000.0) ** (np.arange(divisors.size) / divisors.size)
-    smooth = np.clip((8192 / wavelengths - 1.0) / (4.0 - 1.0), 0.0, 1.0)
-    expected = 1 / ((1 - smooth) / scaling["factor"] + smooth)
-    if divisors.size * 2 != _head_dim(keys) or not np.allclose(divisors, expected, rtol=1e-4):
-        raise CheckpointError(f"{file.path}: {ROPE_FACTORS} holds a rope scaling that is not Llama 3's: not supported")
-    return scaling
 
 
 def _eos_token_ids(file: GgufFile) -> list[int]:
@@ -169,8 +138,3 @@ def _eos_token_ids(file: GgufFile) -> list[int]:
     names = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
     ids = [file.metadata[name] for name in names if isinstance(file.metadata.get(name), int)]
     return list(dict.fromkeys(ids))
-
-
-def _shortest(value: float) -> float:
-    """A float32 from the file as the decimal number that was meant: 1e-05, not 9.999999747378752e-06."""
-    return float(str(np.float32(value)))
