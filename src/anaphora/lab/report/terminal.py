@@ -24,7 +24,7 @@ def print_table(table: Table, console: Console) -> None:
     num_words = widths.count(None)
     for name, width in zip(table.columns, widths, strict=True):
         justify: Literal["left", "right"] = "left" if width is None else "right"
-        grid.add_column(Text(name.removeprefix("<")), justify=justify, width=width)
+        grid.add_column(Text(name.removeprefix("<")), justify=justify, width=width, no_wrap=width is None)
     for row in table.rows:
         cells = [Text(cell) for cell in row]
         for cell, width in zip(cells, widths, strict=True):

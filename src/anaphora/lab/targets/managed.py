@@ -15,6 +15,7 @@ from anaphora.lab.targets.openai import OpenAITarget
 
 _POLL_S = 0.2
 _STOP_LIMIT_S = 15.0
+_KEYS_OF_OTHER_SERVERS = ("ANAPHORA_API_KEY", "ANAPHORA_ADMIN_KEY")
 
 
 def free_port() -> int:
@@ -46,6 +47,7 @@ class ManagedServer:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
+                env={name: value for name, value in os.environ.items() if name not in _KEYS_OF_OTHER_SERVERS},
                 start_new_session=True,  # Ctrl-C reaches the lab alone, which then stops the server in order
             )
         return self
