@@ -25,15 +25,14 @@ BUSY = EngineStats(
 
 def test_a_busy_interval_is_told() -> None:
     assert stats_line(EngineStats(num_prompt_tokens=100, num_queried_tokens=100), BUSY, 5.0) == (
-        "running 3, waiting 1, KV use 12.5%, prefix cache hits 50.0% of 200 prompt tokens, "
-        "prompt 40 tokens/s, output 5.0 tokens/s"
+        "running 3, waiting 1, KV use 12.5%, prefix cache hits: 50.0% of 200 prompt tokens, output 5.0 tokens/s"
     )
 
 
 def test_no_lookups_have_no_rate() -> None:
     line = stats_line(EngineStats(), EngineStats(num_prompt_tokens=10), 1.0)
     assert line is not None
-    assert "prefix cache hits no lookups" in line
+    assert "prefix cache hits: none asked for" in line
 
 
 def test_an_idle_interval_is_not() -> None:

@@ -32,14 +32,19 @@ _OWN = (
         Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[
-            Path | None, typer.Option(help="YAML file with the same names as keys; the command line goes first.")
+            Path | None,
+            typer.Option(
+                help="YAML file with the same names as keys; the command line goes first.", show_default=False
+            ),
         ],
     ),
     Parameter(
         "dry_run",
         Parameter.KEYWORD_ONLY,
         default=False,
-        annotation=Annotated[bool, typer.Option("--dry-run", help="Print the settings as JSON and exit.")],
+        annotation=Annotated[
+            bool, typer.Option("--dry-run", help="Print the settings as JSON and exit.", show_default=False)
+        ],
     ),
 )
 

@@ -1,6 +1,5 @@
 """Errors become OpenAI's error object with the right status; nobody sees a traceback."""
 
-import logging
 from collections.abc import Mapping
 
 from pydantic_core import to_json
@@ -18,7 +17,6 @@ from anaphora.errors import (
 from anaphora.protocol.answers import ErrorAnswer
 
 RETRY_AFTER_S = 1
-_log = logging.getLogger(__name__)
 
 
 class WrongKeyError(RequestError):

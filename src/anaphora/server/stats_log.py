@@ -31,8 +31,8 @@ def stats_line(before: EngineStats, after: EngineStats, seconds: float) -> str |
         return None
     queried = after.num_queried_tokens - before.num_queried_tokens
     cached = after.num_cached_tokens - before.num_cached_tokens
-    hits = f"{100 * cached / queried:.1f}% of {queried} prompt tokens" if queried else "no lookups"
+    hits = f"{100 * cached / queried:.1f}% of {queried} prompt tokens" if queried else "none asked for"
     return (
         f"running {after.num_running}, waiting {after.num_waiting}, KV use {100 * after.kv_usage:.1f}%, "
-        f"prefix cache hits {hits}, prompt {prompt / seconds:.0f} tokens/s, output {output / seconds:.1f} tokens/s"
+        f"prefix cache hits: {hits}, output {output / seconds:.1f} tokens/s"
     )
