@@ -65,7 +65,7 @@ class Progress:
         """The bar's whole length is the expected time."""
         self._costs = list(costs_s or [1.0] * len(trials))
         self._num_trials = len(trials)
-        self._bar.reset(self._task, total=sum(self._costs), count=f"0/{len(trials)}")
+        self._bar.reset(self._task, total=sum(self._costs), count=f"0/{len(trials)}", left="")
         how_long = (
             "" if costs_s is None else f"; about {_duration(sum(costs_s))} at the pace of the warm-up, or a little more"
         )

@@ -30,6 +30,7 @@ def checks(run: Run) -> list[dict[str, Any]]:
     """All checks, in the order in which a doubting reader asks."""
     records = [record for record in run.requests if record.phase != "warmup"]
     good = [record for record in records if record.error is None]
+    by_length = [record for record in records if record.experiment == gradient.NAME]
     ask: Sequence[Callable[[], Check]] = (
         lambda: _complete(run, records),
         lambda: _off_missed(run, [r for r in good if r.arm == "off"]),
@@ -41,7 +42,7 @@ def checks(run: Run) -> list[dict[str, Any]]:
         lambda: _warm_connections(records),
         lambda: _quiet_machine(run),
         lambda: _enough_samples(records),
-        lambda: _lines_fit(records, int(run.header.settings["seed"])),
+        *((lambda: _lines_fit(by_length, int(run.header.settings["seed"])),) if by_length else ()),
         lambda: Check("client error", "unknown", "the client was not calibrated against a server with known timings"),
     )
     return [asdict(question()) for question in ask]
@@ -141,8 +142,7 @@ def _quiet_machine(run: Run) -> Check:
 
 
 def _lines_fit(records: Sequence[RequestRecord], seed: int) -> Check:
-    gradient_records = [record for record in records if record.experiment == gradient.NAME]
-    line = gradient.analyse(gradient_records, seed=seed)["fit"]["off"]
+    line = gradient.analyse(records, seed=seed)["fit"]["off"]
     if line is None or line["r2"] is None or line["num_points"] < 3:
         return Check("lines fit", "unknown", "too few lengths to tell whether a line describes them")
     seen = f"the line through the off times explains R² = {line['r2']:.4f} of their variation"

@@ -208,7 +208,7 @@ def _questions(results: Mapping[str, Any], records: Sequence[RequestRecord]) -> 
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     tokens = results["run"]["settings"]["prefix_tokens"]
-    title = f"{len(rows)} questions behind one system prompt of {tokens:,} tokens   {_subtitle(results)}"
+    title = f"{len(rows)} questions behind one system prompt of {tokens:,} tokens · {_subtitle(results)}"
     figure.suptitle(title, fontsize=8.5, x=0.01, ha="left")
     return figure
 
@@ -235,7 +235,7 @@ def _axes(title: str, results: Mapping[str, Any]) -> tuple[Figure, Axes]:
 def _subtitle(results: Mapping[str, Any]) -> str:
     environment = results["environment"]
     place = f"{environment['num_cpus']} × {environment['processor']}" if results["target"]["kind"] == "ours" else ""
-    return "   ".join(part for part in (str(results["target"]["model"]), place) if part)
+    return " · ".join(part for part in (str(results["target"]["model"]), place) if part)
 
 
 def _dumbbell(axes: Axes, row: Mapping[str, Any], name: str) -> None:
