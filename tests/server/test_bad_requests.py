@@ -79,8 +79,13 @@ def test_a_prompt_that_is_too_long_is_told_both_numbers(http: httpx.Client) -> N
     case = next(case for case in BAD if case["id"] == "too-long-prompt")
     error = error_of(http.post(case["path"], json=case["body"]), 400)
     length = http.post("/tokenize", json={"messages": case["body"]["messages"]}).json()["count"]
+    assert error["message"] == (
+        f"the messages have {length} tokens, but prompt and output together may have 256: shorten them"
+    )
+    assert (error["param"], error["code"]) == ("messages", "context_length_exceeded")
+    error = error_of(http.post("/v1/completions", json={"prompt": [7] * 250, "max_tokens": 10}), 400)
     assert "256" in error["message"]
-    assert str(length) in error["message"]
+    assert "260" in error["message"]
     assert error["code"] == "context_length_exceeded"
 
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from anaphora.engine import GenerationRequest, SamplingParams
-from anaphora.errors import RequestError
+from anaphora.errors import PromptTooLongError, RequestError
 from anaphora.protocol.openai import ChatCompletionRequest, CompletionRequest, GenerationFields
 from anaphora.server.answering import Answerer
 from anaphora.server.api import Api
@@ -36,6 +36,7 @@ class OpenAIRoutes:
         asked.check()
         model, answer_id = self._api.model(asked.model), _new_id("chatcmpl")
         prompt = await self._api.encode(chat_prompt, asked, num_bytes)
+        self._require_room(len(prompt))
         job = self._job(http, asked, answer_id, [prompt], partial(chat_params, asked))
         form = ChatFormat(asked, answer_id, model, self._api.backend.tokenizer)
         return await self._answerer.answer(http, asked, job, form)
@@ -61,6 +62,16 @@ class OpenAIRoutes:
         """``GET /v1/models/{model}``."""
         self._api.access.tenant(http.headers)
         return json_response(self._card(self._api.model(http.path_params["model"])))
+
+    def _require_room(self, num_tokens: int) -> None:
+        """A chat that fills the context alone is refused here: the engine would speak of a prompt, not of messages."""
+        most = self._api.backend.max_model_len
+        if num_tokens >= most:
+            raise PromptTooLongError(
+                f"the messages have {num_tokens} tokens, but prompt and output together may have {most}: shorten them",
+                param="messages",
+                code="context_length_exceeded",
+            )
 
     def _job(
         self,
