@@ -15,7 +15,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "anaphora"
@@ -54,6 +56,42 @@ def ledger() -> str:
     return "\n".join(rows)
 
 
+def first_light() -> dict[str, Any]:
+    """The kept run of ``make bench`` that the front page quotes."""
+    text = (ROOT / "benchmarks" / "results" / "first-light" / "results.json").read_text("utf-8")
+    return dict[str, Any](json.loads(text))
+
+
+HEADLINE = {
+    "en": "With {tokens} prompt tokens the first token came after **{on:.0f} ms** instead of {off:.0f} ms "
+    "({reduction:.1f} % less); per 1000 tokens the wait grew by {on_slope:.1f} ms instead of {off_slope:.0f} ms. "
+    "SmolLM2-135M-Instruct, float32, {hardware}; `make bench`, run of {date}, kept under "
+    "[benchmarks/results/first-light](benchmarks/results/first-light).",
+    "zh": "prompt 为 {tokens} token 时,首个 token 用了 **{on:.0f} ms**,而不是 {off:.0f} ms(减少 {reduction:.1f} %);"
+    "每 1000 个 token 只多等 {on_slope:.1f} ms,而不是 {off_slope:.0f} ms。"
+    "SmolLM2-135M-Instruct,float32,{hardware};"
+    "`make bench`,{date} 的一次运行,保存在 [benchmarks/results/first-light](benchmarks/results/first-light)。",
+}
+
+
+def headline(language: str) -> str:
+    """The longest prefix of the kept gradient experiment, in one sentence with its hardware."""
+    results = first_light()
+    gradient, environment = results["experiments"]["gradient"], results["environment"]
+    longest = max(gradient["rows"], key=lambda row: row["prompt_tokens"])
+    text = HEADLINE[language].format(
+        tokens=longest["prompt_tokens"],
+        on=longest["on_ttft_ms"],
+        off=longest["off_ttft_ms"],
+        reduction=longest["reduction_percent"],
+        on_slope=gradient["fit"]["on"]["slope_ms_per_ktoken"],
+        off_slope=gradient["fit"]["off"]["slope_ms_per_ktoken"],
+        hardware=f"{environment['num_cpus']} cores of {environment['processor']}",
+        date=results["run"]["started_at"][:10],
+    )
+    return text.translate(str.maketrans(",;()", ",;()")) if language == "zh" else text
+
+
 def cpu_table() -> str:
     """The CPU comparison as the benchmark rendered it from its raw samples."""
     return (ROOT / "benchmarks" / "results" / "cpu" / "table.md").read_text("utf-8").strip()
@@ -72,7 +110,14 @@ def command_line() -> str:
     return "\n\n".join(parts)
 
 
-PARTS: dict[str, Callable[[], str]] = {"rooms": rooms, "ledger": ledger, "cpu": cpu_table, "cli": command_line}
+PARTS: dict[str, Callable[[], str]] = {
+    "rooms": rooms,
+    "ledger": ledger,
+    "headline": partial(headline, "en"),
+    "headline_zh": partial(headline, "zh"),
+    "cpu": cpu_table,
+    "cli": command_line,
+}
 PAGES = ["README.md", "README.zh-CN.md", "docs/architecture.md", "docs/cli.md", "docs/performance.md"]
 
 
