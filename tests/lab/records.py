@@ -39,6 +39,7 @@ def record(
         "num_token_events": 4,
         "finish_reason": "length",
         "usage": {"prompt_tokens": 100, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 96}},
+        "worst_loop_lag_ns": 200_000,
         "counters_before": None,
         "counters_after": None,
         "answer": "text",

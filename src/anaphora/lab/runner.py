@@ -10,6 +10,7 @@ from anaphora.errors import TargetError
 from anaphora.lab.answers import Answer
 from anaphora.lab.arms import Trial
 from anaphora.lab.http import Clock
+from anaphora.lab.lag import LoopLag
 from anaphora.lab.targets.base import Reply, Target
 from anaphora.traces.records import CounterReading, RecordWriter, RequestRecord
 
@@ -76,11 +77,8 @@ class Runner:
         name = trial.arm if trial.arm in self.servers else "main"
         server = self.servers[name]
         before = self._last_reading[name] if name in self._last_reading else await server.read_counters()
-        try:
-            reply = await server.chat(trial.request)
-        except TargetError as error:
-            now = self.clock()
-            reply = Reply(now, None, now, False, Answer(error=str(error)))
+        async with LoopLag(self.clock) as lag:
+            reply = await self._ask(server, trial)
         after = self._last_reading[name] = await self._settled_counters(name, before)
         answer = reply.answer
         return RequestRecord(
@@ -105,11 +103,19 @@ class Runner:
             num_token_events=answer.num_token_events,
             finish_reason=answer.finish_reason,
             usage=answer.usage,
+            worst_loop_lag_ns=lag.worst_ns,
             counters_before=before,
             counters_after=after,
             answer=answer.text,
             error=answer.error,
         )
+
+    async def _ask(self, server: Target, trial: Trial) -> Reply:
+        try:
+            return await server.chat(trial.request)
+        except TargetError as error:
+            now = self.clock()
+            return Reply(now, None, now, False, Answer(error=str(error)))
 
     async def _settled_counters(self, name: str, before: CounterReading | None) -> CounterReading | None:
         """The counters once they include the request just answered: some servers publish them a moment later.

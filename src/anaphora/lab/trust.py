@@ -7,6 +7,7 @@ from typing import Any, Literal
 from anaphora.lab.arms import HEAD_TOKENS, Mechanism
 from anaphora.lab.experiments import gradient
 from anaphora.lab.prediction import block_size_of
+from anaphora.lab.statistics import median
 from anaphora.lab.usage import read_usage
 from anaphora.lab.witnesses import gaps, prompt_tokens, shares
 from anaphora.traces.records import RequestRecord, Run
@@ -15,6 +16,8 @@ Status = Literal["ok", "warning", "unknown"]
 _ENOUGH_FOR_95_PERCENT = 6
 _BUSY_SHARE = 0.7
 _GOOD_R2 = 0.98
+_FEW = 0.1
+_LATE_MS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ def checks(run: Run) -> list[dict[str, Any]]:
         lambda: _equal_answers(good),
         lambda: _streamed(good),
         lambda: _warm_connections(records),
+        lambda: _client_lag(good),
         lambda: _quiet_machine(run),
         lambda: _enough_samples(records),
         *((lambda: _lines_fit(by_length, int(run.header.settings["seed"])),) if by_length else ()),
@@ -131,8 +135,16 @@ def _streamed(records: Sequence[RequestRecord]) -> Check:
 
 def _warm_connections(records: Sequence[RequestRecord]) -> Check:
     fresh = sum(not record.connection_reused for record in records)
-    seen = "no timed request had to connect" if not fresh else f"{fresh} of {len(records)} followed a new connection"
-    return Check("warm connections", "ok" if not fresh else "warning", seen)
+    seen = f"{len(records) - fresh} of {len(records)} requests used a connection that had been used before"
+    return Check("warm connections", "ok" if fresh <= _FEW * len(records) else "warning", seen)
+
+
+def _client_lag(records: Sequence[RequestRecord]) -> Check:
+    lags_ms = [record.worst_loop_lag_ns / 1e6 for record in records]
+    late = sum(lag > _LATE_MS for lag in lags_ms)
+    typical, worst = median(lags_ms) or 0.0, max(lags_ms, default=0.0)
+    seen = f"the client's event loop was late by at most {worst:.1f} ms; by {typical:.1f} ms in the median request"
+    return Check("client lag", "ok" if late <= _FEW * len(records) else "warning", seen)
 
 
 def _quiet_machine(run: Run) -> Check:
@@ -158,5 +170,7 @@ def _enough_samples(records: Sequence[RequestRecord]) -> Check:
     least = min(sizes.values(), default=0)
     if least >= _ENOUGH_FOR_95_PERCENT:
         return Check("enough samples", "ok", f"at least {least} a cell; intervals are at 95%")
-    level = (1 - 2.0 ** (1 - least)) * 100 if least > 1 else 0
+    if least < 2:
+        return Check("enough samples", "warning", f"as few as {least} a cell: there is no interval")
+    level = (1 - 2.0 ** (1 - least)) * 100
     return Check("enough samples", "warning", f"as few as {least} a cell: such an interval is a range at {level:g}%")

@@ -71,6 +71,8 @@ class RequestRecord:
     finish_reason: str | None
     usage: Mapping[str, Any] | None
     """As the server sent it."""
+    worst_loop_lag_ns: int
+    """The longest delay of the client's own event loop while the request ran."""
     counters_before: CounterReading | None
     counters_after: CounterReading | None
     answer: str
