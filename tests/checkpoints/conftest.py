@@ -3,6 +3,13 @@
 from pathlib import Path
 
 import pytest
+from tests.models_for_tests.qwen_tokenizer import qwen_tokenizer_folder
+
+
+@pytest.fixture(scope="session")
+def qwen_folder() -> Path:
+    """Qwen2.5's tokenizer, kept in the user's home: a session's fixtures are made before a test's home is set."""
+    return qwen_tokenizer_folder()
 
 
 @pytest.fixture(autouse=True)

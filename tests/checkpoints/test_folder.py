@@ -21,7 +21,8 @@ def test_a_folder_is_used_where_it_lies(model: Path) -> None:
 
 def test_a_relative_path_has_the_name_of_its_folder(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(model)
-    assert find_checkpoint(".").name == "Tiny-Llama"
+    checkpoint = find_checkpoint(".")
+    assert (checkpoint.name, checkpoint.path) == ("Tiny-Llama", model)
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])

@@ -205,6 +205,23 @@ class TestRefusals:
         assert "\n" not in str(caught.value)
         assert list((home / "models").iterdir()) == []
 
+    def test_an_active_sliding_window(self, write: Write) -> None:
+        file = write("qwen2", metadata={"qwen2.attention.sliding_window": 100})
+        with pytest.raises(CheckpointError, match="sliding_window = 100 is active"):
+            find_checkpoint(str(file))
+
+    def test_rope_scaling_given_twice(self, write: Write) -> None:
+        scaling = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 2.0}
+        file = write("llama3", metadata=scaling, extra_tensors={"rope_freqs.weight": llama3_divisors()})
+        with pytest.raises(CheckpointError, match=r"scaling\.type = 'linear' contradicts rope_freqs\.weight"):
+            find_checkpoint(str(file))
+
+    def test_a_file_without_an_embedding(self, write: Write) -> None:
+        file = write()
+        file.write_bytes(file.read_bytes().replace(b"token_embd.weight", b"token_embx.weight"))
+        with pytest.raises(CheckpointError, match=r"token_embd\.weight is missing"):
+            find_checkpoint(str(file))
+
     def test_a_quantisation_that_cannot_be_undone(self, write: Write) -> None:
         file = write()
         whole = file.read_bytes()

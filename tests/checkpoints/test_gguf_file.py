@@ -81,6 +81,7 @@ class TestDamage:
             ((65,), 0, 0, "reaches beyond the end"),
             ((1 << 41,), 0, 0, "has the shape"),
             ((0, 64), 0, 0, "has the shape"),
+            ((64, 1 << 32, 1 << 32), 0, 0, "reaches beyond the end"),
             ((), 0, 0, "has 0 dimensions"),
             ((1, 1, 1, 1, 1), 0, 0, "has 5 dimensions"),
         ],

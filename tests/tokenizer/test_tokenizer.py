@@ -7,7 +7,7 @@ import tokenizers
 from tests.models_for_tests import write_tiny_tokenizer
 
 from anaphora.errors import CheckpointError, RequestError
-from anaphora.tokenizer import Tokenizer
+from anaphora.tokenizer import IncrementalDetokenizer, Tokenizer
 
 TEXT = "What is the capital of France? \u00c9t\u00e9 \u4f60\u597d 12345 \U0001f680\n\n"
 
@@ -89,6 +89,17 @@ def test_a_vocabulary_that_is_not_one_of_bytes_has_no_token_bytes(tmp_path: Path
     assert tokenizer.encode("b a") == [5, 0]
     with pytest.raises(RequestError, match="this model has no chat template"):
         tokenizer.apply_chat_template([{"role": "user", "content": "x"}])
+
+
+def test_an_added_token_with_a_space_stands_for_its_own_text(tmp_path: Path) -> None:
+    write_tiny_tokenizer(tmp_path)
+    inner = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    inner.add_tokens([tokenizers.AddedToken("<two words>", normalized=False)])
+    inner.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = Tokenizer.from_folder(tmp_path)
+    assert tokenizer.encode("<two words>") == [400]
+    assert tokenizer.token_bytes(400) == b"<two words>"
+    assert tokenizer.decode([400]) == IncrementalDetokenizer(tokenizer, []).append([400]) == "<two words>"
 
 
 def test_half_a_surrogate_pair_is_the_callers_mistake(each: Tokenizer) -> None:

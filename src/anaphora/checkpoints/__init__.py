@@ -2,12 +2,14 @@
 
 from anaphora.checkpoints.checkpoint import Checkpoint, find_checkpoint
 from anaphora.checkpoints.config_reader import read_eos_token_ids, read_model_config
+from anaphora.checkpoints.default_model import DEFAULT_MODEL
 from anaphora.checkpoints.folder import weight_files
 from anaphora.checkpoints.json_fields import read_json_object
 from anaphora.checkpoints.model_config import ModelConfig, RopeScaling
 from anaphora.checkpoints.progress import Progress, TerminalProgress
 
 __all__ = [
+    "DEFAULT_MODEL",
     "Checkpoint",
     "ModelConfig",
     "Progress",

@@ -36,7 +36,7 @@ def find_checkpoint(model: str | None = None, *, progress: Progress = silent) ->
         return _open(DEFAULT_MODEL, default_folder(progress))
     path = Path(model).expanduser()
     if model and path.is_dir():  # an empty text would be the current folder
-        return _open(path.resolve().name, path)
+        return _open(path.resolve().name, path.absolute())
     if path.is_file():
         return _open(path.stem, converted_folder(path, progress))
     if not is_hub_name(model) or path.suffix == ".gguf":

@@ -4,6 +4,7 @@ A walk of our own over the header: the ``gguf`` package keeps every string of a 
 seconds. Nothing in the file is believed: each count and offset is compared with the size of the file first.
 """
 
+import math
 import mmap
 import struct
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class GgufTensor:
     @property
     def num_rows(self) -> int:
         """Rows of the last dimension's length."""
-        return int(np.prod(self.shape[:-1], dtype=np.int64))
+        return math.prod(self.shape[:-1])
 
 
 class GgufFile:

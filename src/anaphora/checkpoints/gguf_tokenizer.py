@@ -11,6 +11,7 @@ from anaphora.errors import CheckpointError
 _CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5
 _PREFIX = "tokenizer.ggml."
 
+_GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _QWEN2_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -21,8 +22,8 @@ def _byte_level(use_regex: bool) -> dict[str, Any]:
     return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
 
 
-def _sequence(first: dict[str, Any], use_regex: bool) -> dict[str, Any]:
-    return {"type": "Sequence", "pretokenizers": [first, _byte_level(use_regex)]}
+def _sequence(*steps: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "Sequence", "pretokenizers": [*steps, _byte_level(use_regex=False)]}
 
 
 def _split(pattern: str) -> dict[str, Any]:
@@ -30,10 +31,11 @@ def _split(pattern: str) -> dict[str, Any]:
 
 
 _PRE_TOKENIZERS: dict[str, dict[str, Any]] = {
-    "gpt-2": _byte_level(True),
-    "smollm": _sequence({"type": "Digits", "individual_digits": True}, True),
-    "qwen2": _sequence(_split(_QWEN2_PATTERN), False),
-    "llama-bpe": _sequence(_split(_LLAMA3_PATTERN), False),
+    "gpt-2": _byte_level(use_regex=True),
+    # The pattern is the one inside ByteLevel: written out, fastokens takes a third of the time.
+    "smollm": _sequence({"type": "Digits", "individual_digits": True}, _split(_GPT2_PATTERN)),
+    "qwen2": _sequence(_split(_QWEN2_PATTERN)),
+    "llama-bpe": _sequence(_split(_LLAMA3_PATTERN)),
 }
 _ALIASES = {
     "default": "gpt-2",
@@ -67,7 +69,7 @@ def gguf_tokenizer(file: GgufFile) -> tuple[dict[str, Any], dict[str, Any]]:
         "normalizer": {"type": "NFC"} if pre_name == "qwen2" else None,
         "pre_tokenizer": _PRE_TOKENIZERS[pre_name],
         "post_processor": _post_processor(bos, lists),
-        "decoder": _byte_level(True),
+        "decoder": _byte_level(use_regex=True),
         "model": lists.bpe(ignore_merges=pre_name == "llama-bpe"),
     }
     config = {
@@ -98,7 +100,7 @@ def _pre_tokenizer_name(file: GgufFile) -> str:
 def _post_processor(bos: str | None, lists: "_Lists") -> dict[str, Any]:
     """Puts ``bos`` in front of each text, if there is to be one."""
     if bos is None:
-        return _byte_level(True)
+        return _byte_level(use_regex=True)
     first = {"SpecialToken": {"id": bos, "type_id": 0}}
     second = {"SpecialToken": {"id": bos, "type_id": 1}}
     return {

@@ -4,6 +4,7 @@ GGUF files of the Llama architecture have the rows of query and key permuted wit
 side by side there, half a head apart here); the other architectures' files do not.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +58,7 @@ class GgufWeights:
 
     def chunks(self, progress: Progress) -> Iterator[Float32Array]:
         """The values of all tensors in the order of ``shapes``, a few rows at a time."""
-        total = sum(4 * int(np.prod(shape)) for shape in self.shapes.values())
+        total = sum(4 * math.prod(shape) for shape in self.shapes.values())
         done = 0
         for planned in self._plan.values():
             for chunk in self._tensor_chunks(planned):

@@ -5,6 +5,7 @@ shape and where its bytes lie behind the header; then the bytes. https://github.
 """
 
 import json
+import math
 import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -32,16 +33,11 @@ def write_float32(path: Path, shapes: Mapping[str, tuple[int, ...]], chunks: Ite
         assert file.tell() - start == num_bytes, "the chunks do not fit the shapes"
 
 
-def num_elements(shape: tuple[int, ...]) -> int:
-    """Elements of a tensor of this shape."""
-    return int(np.prod(shape, dtype=np.int64))
-
-
 def _header(shapes: Mapping[str, tuple[int, ...]]) -> tuple[bytes, int]:
     entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():
-        start, end = end, end + 4 * num_elements(shape)
+        start, end = end, end + 4 * math.prod(shape)
         entries[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
     header = json.dumps(entries, separators=(",", ":")).encode()
     return header + b" " * (-len(header) % _ALIGNMENT), end

@@ -13,7 +13,7 @@ from anaphora.errors import ChatTemplateError
 MAX_STEPS = 1_000_000
 """Rounds of loops, calls and filters in one rendering. A chat of a thousand messages takes some ten thousand."""
 BASE_SIZE = 4_000_000
-SIZE_PER_INPUT_CHARACTER = 32
+SIZE_PER_INPUT_CHARACTER = 64
 """Characters and list items that one rendering may make in all its steps: this much, and so much more per character
 that it was given, since honest templates copy each message a few times."""
 MAX_CPU_S = 1.0
