@@ -68,18 +68,17 @@ async def send(plan: Plan, servers: Mapping[str, Target], writer: RecordWriter, 
 async def _start_ours(
     options: BenchOptions, folder: Path, stack: AsyncExitStack, observer: Observer
 ) -> dict[str, OpenAITarget]:
-    names = ("on", "off") if options.arms == "flag" else ("main",)
-    started: dict[str, tuple[ManagedServer, OpenAITarget]] = {}
-    for name in names:
+    targets: dict[str, OpenAITarget] = {}
+    for name in ("on", "off") if options.arms == "flag" else ("main",):
         port = free_port()
         command = serve_command(options.model, port, prefix_caching=name != "off", extra=options.server_options)
+        observer.note(f"starting the server{'' if name == 'main' else f' with caching {name}'}")
         server = await stack.enter_async_context(ManagedServer(command, folder / f"server-{name}.log"))
         target = OpenAITarget(BaseUrl.parse(f"http://127.0.0.1:{port}"), clock=time.monotonic_ns)
-        started[name] = (server, target)
-        observer.note(f"starting the server{'' if name == 'main' else f' with caching {name}'}")
         await server.wait_until_ready(target, limit_s=options.wait_s, on_wait=observer.waiting)
         await _prepare(target, None, stack)
-    return {name: target for name, (_, target) in started.items()}
+        targets[name] = target
+    return targets
 
 
 async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Observer) -> OpenAITarget:

@@ -157,6 +157,11 @@ class HttpClient:
                 )
         except TimeoutError as error:
             raise TargetError(f"{self._base} does not accept connections: no reply to the attempt") from error
+        except ssl.SSLCertVerificationError as error:
+            advice = "name its authority's file in SSL_CERT_FILE"
+            raise TargetError(
+                f"{self._base}: its certificate is not trusted ({error.verify_message}): {advice}"
+            ) from error
         except ssl.SSLError as error:
             raise TargetError(f"{self._base}: TLS failed ({error.reason}): is the scheme right?") from error
         except OSError as error:

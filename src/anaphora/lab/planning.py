@@ -1,7 +1,7 @@
 """From options and a target to trials in their order of sending, with what should come of each."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,35 +88,42 @@ async def _trials(
     max_model_len: int | None,
     note: Callable[[str], None],
 ) -> list[Trial]:
-    room = None if max_model_len is None else max_model_len - _TEMPLATE_TOKENS
-    trials: list[Trial] = []
+    plan: list[list[Round]] = []
     if switch.NAME in options.experiments:
-        if room is not None and options.prefix_tokens + options.output_tokens > room:
-            raise ConfigError(
-                f"a system prompt of {options.prefix_tokens} tokens does not fit the context of {max_model_len}: "
-                "give a smaller --prefix-tokens"
-            )
-        trials += _ordered(
-            switch.rounds(
-                prompts,
-                num_units=await _units(prompts.texts, options.prefix_tokens, count),
-                prefix_tokens=options.prefix_tokens,
-                num_questions=options.num_questions,
-                output_tokens=options.output_tokens,
-            ),
-            prompts.mechanism,
-            options.seed,
-        )
+        plan.append(await _switch_rounds(options, prompts, count, max_model_len))
     if gradient.NAME in options.experiments:
-        lengths = [length for length in sorted(options.lengths) if room is None or length < room]
-        for length in sorted(set(options.lengths) - set(lengths)):
-            note(f"a prefix of {length} tokens does not fit the context of {max_model_len}: left out")
-        if not lengths:
-            raise ConfigError(f"no prefix length fits the context of {max_model_len}: give smaller --lengths")
+        lengths = _fitting_lengths(options.lengths, max_model_len, note)
         units = {length: await _units(prompts.texts, length, count) for length in lengths}
-        rounds = gradient.rounds(prompts, units_by_length=units, repeats=options.repeats)
-        trials += _ordered(rounds, prompts.mechanism, options.seed)
-    return trials
+        plan.append(gradient.rounds(prompts, units_by_length=units, repeats=options.repeats))
+    return [trial for rounds in plan for trial in _ordered(rounds, prompts.mechanism, options.seed)]
+
+
+async def _switch_rounds(
+    options: BenchOptions, prompts: PromptFactory, count: CountTokens, max_model_len: int | None
+) -> list[Round]:
+    needed = options.prefix_tokens + _TEMPLATE_TOKENS + options.output_tokens
+    if max_model_len is not None and needed > max_model_len:
+        raise ConfigError(
+            f"a system prompt of {options.prefix_tokens} tokens does not fit the context of {max_model_len}: "
+            "give a smaller --prefix-tokens"
+        )
+    return switch.rounds(
+        prompts,
+        num_units=await _units(prompts.texts, options.prefix_tokens, count),
+        prefix_tokens=options.prefix_tokens,
+        num_questions=options.num_questions,
+        output_tokens=options.output_tokens,
+    )
+
+
+def _fitting_lengths(lengths: Sequence[int], max_model_len: int | None, note: Callable[[str], None]) -> list[int]:
+    """The lengths that leave room for the template and the question, ascending; the others are left out aloud."""
+    fitting = [n for n in sorted(lengths) if max_model_len is None or n + _TEMPLATE_TOKENS < max_model_len]
+    for length in sorted(set(lengths) - set(fitting)):
+        note(f"a prefix of {length} tokens does not fit the context of {max_model_len}: left out")
+    if not fitting:
+        raise ConfigError(f"no prefix length fits the context of {max_model_len}: give smaller --lengths")
+    return fitting
 
 
 async def _units(texts: Texts, num_tokens: int, count: CountTokens) -> int:
