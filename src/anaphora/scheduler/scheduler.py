@@ -136,6 +136,11 @@ class Scheduler:
         assert all(r.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED) for r in waiting), waiting
         assert {r.request_id for r in running} == set(self.cache.tables)
         assert len(running) <= self.config.max_num_seqs
+        for request in running:
+            table = self.cache.tables[request.request_id]
+            assert table.tokens.num_tokens == request.num_tokens > request.num_computed_tokens, request
+            num_computed_blocks = -(-request.num_computed_tokens // self.cache.config.block_size)
+            assert table.num_indexed <= num_computed_blocks <= len(table.blocks), request
         if self._step is None:
             assert not any(table.pending or table.borrowed_from for table in self.cache.tables.values())
 
