@@ -6,6 +6,7 @@ import pytest
 
 from anaphora.errors import TraceError
 from anaphora.lab.published import fit_table
+from anaphora.lab.report.tables import lines_table
 
 HEAD = "prompt_tokens,off_ttft_ms,on_ttft_ms\n"
 
@@ -49,3 +50,14 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(TraceError, match="is no CSV table in UTF-8"):
         fit_table(tmp_path / "b.csv")
+
+
+def test_the_lines_say_how_far_they_reach_and_what_they_cannot_tell(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        HEAD + "353,111.4,36.7\n681,168.7,43.0\n1337,279.4,45.1\n2649,574.0,56.1\n3961,852.7,62.8\n", "utf-8"
+    )
+    assert lines_table(fit_table(path)).note == (
+        "the slope falls by 96.65%; ± is the half-width at 95%; the intercepts cannot be told apart; "
+        "nothing is said beyond 353 to 3,961 tokens"
+    )

@@ -39,6 +39,8 @@ class Line:
     intercept_ms: float
     r2: float | None
     num_points: int
+    token_range: tuple[float, float]
+    """The least and the greatest number of tokens measured: beyond them the line says nothing."""
     slope_interval: Interval | None
     intercept_interval: Interval | None
 
@@ -108,7 +110,8 @@ def fit_line(num_tokens: Sequence[float], milliseconds: Sequence[float]) -> Line
         slope_interval = _around(slope, width / sxx**0.5)
         intercept_interval = _around(intercept, width * (1 / n + float(x.mean()) ** 2 / sxx) ** 0.5)
     r2 = None if syy == 0 else 1 - residual / syy
-    return Line(slope, intercept, r2, n, slope_interval, intercept_interval)
+    token_range = (float(min(num_tokens)), float(max(num_tokens)))
+    return Line(slope, intercept, r2, n, token_range, slope_interval, intercept_interval)
 
 
 def _around(value: float, half_width: float) -> Interval:

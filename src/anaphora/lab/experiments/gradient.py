@@ -99,6 +99,7 @@ def line_as_stored(line: Line) -> dict[str, Any]:
         "intercept_ms": round(line.intercept_ms, 4),
         "r2": None if line.r2 is None else round(line.r2, 6),
         "num_points": line.num_points,
+        "prompt_tokens_range": list(line.token_range),
         "slope_interval": interval(line.slope_interval, ms),
         "intercept_interval": interval(line.intercept_interval, ms),
     }
