@@ -20,13 +20,16 @@ MODEL_NAME = os.environ.get("MODEL_NAME", "qwen2.5-7b")
 # 云端对照（可选）
 TAOTOKEN_MODEL = os.environ.get("TAOTOKEN_MODEL", "gpt-4o-mini")
 
-SYSTEM_PROMPT = """你是一个专业的AI助手。你需要遵循以下规则：
+SYSTEM_PROMPT = (
+    """你是一个专业的AI助手。你需要遵循以下规则：
 1. 回答必须准确、客观、有依据
 2. 如果不确定，要明确说明
 3. 回答要结构化，使用适当的标题和段落
 4. 对于技术问题，要给出代码示例
 5. 对于历史问题，要注明时间和来源
-""" * 20  # 重复 20 次，约 1488 tokens
+"""
+    * 20
+)  # 重复 20 次，约 1488 tokens
 
 
 def send_request(question, base_url=None, model=None):

@@ -1,7 +1,7 @@
 """One prompt, sent twice: the second time most of it is cached, and the server says why the rest was not.
 
-    anaphora serve        (in another terminal)
-    python examples/quickstart.py [URL]
+anaphora serve        (in another terminal)
+python examples/quickstart.py [URL]
 """
 
 import sys
@@ -27,7 +27,9 @@ def ask(question):
     usage = answer["usage"]
     details = usage["prompt_tokens_details"]
     print(f"{question!r}: {time.perf_counter() - start:.2f} s")
-    print(f"  {details['cached_tokens']} of {usage['prompt_tokens']} prompt tokens cached; {details['ledger']['reasons']}")
+    print(
+        f"  {details['cached_tokens']} of {usage['prompt_tokens']} prompt tokens cached; {details['ledger']['reasons']}"
+    )
 
 
 for question in ("Who wrote the Iliad?", "Who wrote the Aeneid?"):
