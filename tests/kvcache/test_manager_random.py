@@ -3,10 +3,10 @@
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.events import BlockRemoved, BlockStored, CacheEvent
@@ -20,10 +20,12 @@ Key = tuple[str, tuple[int, ...]]  # a namespace and all tokens of a block-align
 Entry = Key | int  # what a naive block table holds: a prefix that can be shared, or a private block
 
 BLOCK = 2
-NAMESPACES = st.sampled_from([Namespace(""), Namespace("a"), Namespace("b")])
-PROMPTS = st.one_of(
-    st.lists(st.integers(0, 1), min_size=1, max_size=9),
-    st.sampled_from([[0] * 4, [0] * 5, [0, 1] * 4, [1, 1, 0, 0, 1, 1], [0, 0, 1, 1, 0, 0, 1]]),
+NAMESPACES = st.sampled_from([Namespace(""), Namespace(""), Namespace("a"), Namespace("b")])
+PROMPTS = st.builds(
+    lambda shared, cut, rest: (shared[:cut] + rest) or [0],
+    st.sampled_from([[0] * 8, [0, 0, 1, 1, 0, 1, 0, 1]]),
+    st.sampled_from([0, 2, 3, 4, 6, 8]),
+    st.lists(st.integers(0, 1), max_size=4),
 )
 
 
@@ -96,8 +98,8 @@ class NaiveCache:
             return False
         self.lru = [key for key in self.lru if key not in run]
         table = NaiveTable(namespace, tokens, [*run], len(run), len(run) * BLOCK, num, step)
-        table.entries += self.take(need)
         self.tables[name] = table
+        table.entries += self.take(need)
         self._publish(name, table, num, step)
         return True
 
@@ -209,18 +211,10 @@ class NaiveCache:
         return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-class CacheMachine(RuleBasedStateMachine):
-    """Steps overlap here more freely than the scheduler lets them, so that blocks in flight are seen too."""
+class World:
+    """The core and the naive cache side by side. Steps overlap more freely than the scheduler lets them."""
 
-    @initialize(num_blocks=st.integers(1, 12), evictions=st.integers(1, 6), bounds=st.integers(1, 3))
-    def start(self, num_blocks: int, evictions: int, bounds: int) -> None:
-        config = CacheConfig(
-            num_blocks=num_blocks,
-            block_size=BLOCK,
-            max_remembered_evictions=evictions,
-            max_remembered_prompts=bounds,
-            max_remembered_namespaces=bounds,
-        )
+    def __init__(self, config: CacheConfig) -> None:
         self.listed: dict[bytes, int] = {}
         self.cache = KVCacheManager(config, listener=self.listen)
         self.naive = NaiveCache(config)
@@ -238,8 +232,10 @@ class CacheMachine(RuleBasedStateMachine):
         else:
             self.listed.clear()
 
-    @rule(namespace=NAMESPACES, tokens=PROMPTS, lookup=st.sampled_from([True, True, True, False]), data=st.data())
-    def admit(self, namespace: Namespace, tokens: list[int], lookup: bool, data: st.DataObject) -> None:
+    # -- what can happen ---------------------------------------------------------------------------------------------
+
+    def admit(self, namespace: Namespace, tokens: list[int], lookup: bool, chunk: int) -> None:
+        """A request computes the first ``chunk`` tokens after what it matches."""
         name = RequestId(f"r{self.num_requests}")
         self.num_requests += 1
         packed = TokenBlocks(tokens, BLOCK)
@@ -247,7 +243,7 @@ class CacheMachine(RuleBasedStateMachine):
         run = self.naive.match(namespace, tokens, self.step) if lookup else []
         assert [key_of(node) for node in match.nodes] == run
         self.compare(self.cache.explain(match), namespace, tokens, lookup, self.step)
-        num = data.draw(st.integers(match.num_cached_tokens + 1, len(tokens)), label="first tokens")
+        num = min(match.num_cached_tokens + chunk, len(tokens))
         fits = self.cache.fits(match, num)
         table = self.cache.admit(name, match, num, step=self.step)
         assert fits is (table is not None)
@@ -256,66 +252,72 @@ class CacheMachine(RuleBasedStateMachine):
             self.cache.remember_prompt(namespace, packed.to_bytes(), name)
             self.naive.remember(namespace, tokens)
 
-    @rule(namespace=NAMESPACES, tokens=PROMPTS)
+    def serve(self, namespace: Namespace, tokens: list[int]) -> None:
+        """A request from its beginning to its end in a step of its own, if there is room for it."""
+        self.step += 1
+        name = RequestId(f"r{self.num_requests}")
+        self.admit(namespace, tokens, True, len(tokens))
+        if name in self.cache.tables:
+            self.cache.commit(name, len(tokens))
+            self.naive.commit(name)
+            if not self.naive.dependents(name):
+                self.cache.free(name)
+                self.naive.free(name)
+
     def ask(self, namespace: Namespace, tokens: list[int]) -> None:
         match = self.cache.match(namespace, TokenBlocks(tokens, BLOCK))
         assert [key_of(node) for node in match.nodes] == self.naive.match(namespace, tokens, None)
         self.compare(self.cache.explain(match), namespace, tokens, True, None)
 
-    def compare(self, ledger: Ledger, namespace: str, tokens: list[int], lookup: bool, step: int | None) -> None:
-        expected = self.naive.counts(namespace, tokens, step) if lookup else {Reason.BYPASSED: len(tokens)}
-        assert ledger.counts == expected
-        alone = ledger.for_tenant().counts
-        assert Reason.ISOLATED not in alone
-        if lookup:
-            others, self.naive.cached = self.naive.cached, {key for key in self.naive.cached if key[0] == namespace}
-            assert alone == self.naive.counts(namespace, tokens, step), "a tenant's view depends on others"
-            self.naive.cached = others
-
-    def resting(self) -> list[str]:
-        return [name for name, table in self.naive.tables.items() if table.num_scheduled == table.num_computed]
-
-    def moving(self) -> list[str]:
-        return [name for name, table in self.naive.tables.items() if table.num_scheduled > table.num_computed]
-
-    @precondition(lambda self: self.resting())
-    @rule(data=st.data())
-    def allocate(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(self.resting()))
+    def allocate(self, number: int, chunk: int, token: int) -> None:
+        """A request that rests goes on: with the rest of its prompt, or with one more token."""
+        resting = [name for name, table in self.naive.tables.items() if table.num_scheduled == table.num_computed]
+        if not resting:
+            return
+        name = resting[number % len(resting)]
         table = self.naive.tables[name]
         if table.num_computed == len(table.tokens):
-            token = data.draw(st.integers(0, 1))
             table.tokens.append(token)
             self.cache.tables[RequestId(name)].tokens.append(token)
-        num = data.draw(st.integers(table.num_computed + 1, len(table.tokens)))
+        num = min(table.num_computed + chunk, len(table.tokens))
         there = self.cache.allocate(RequestId(name), num, step=self.step) is not None
         assert there is self.naive.allocate(name, num, self.step)
 
-    @precondition(lambda self: self.moving())
-    @rule()
-    def take_results_in(self) -> None:
+    def take_in(self) -> None:
         """The oldest step that is still open has succeeded: its requests commit in the order of their admission."""
-        oldest = min(self.naive.tables[name].step for name in self.moving())
-        for name in [name for name in self.moving() if self.naive.tables[name].step == oldest]:
-            self.cache.commit(RequestId(name), self.naive.tables[name].num_scheduled)
-            self.naive.commit(name)
+        moving = self.moving()
+        oldest = min((self.naive.tables[name].step for name in moving), default=0)
+        for name in moving:
+            if self.naive.tables[name].step == oldest:
+                self.cache.commit(RequestId(name), self.naive.tables[name].num_scheduled)
+                self.naive.commit(name)
         self.step += 1
 
-    @precondition(lambda self: self.moving())
-    @rule(data=st.data())
-    def withdraw(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(self.moving()))
-        self.free_dependents(name)
-        self.cache.withdraw(RequestId(name))
-        self.naive.withdraw(name)
+    def withdraw(self, number: int) -> None:
+        if moving := self.moving():
+            name = moving[number % len(moving)]
+            self.free_dependents(name)
+            self.cache.withdraw(RequestId(name))
+            self.naive.withdraw(name)
 
-    @precondition(lambda self: self.naive.tables)
-    @rule(data=st.data())
-    def free(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(list(self.naive.tables)))
-        self.free_dependents(name)
-        self.cache.free(RequestId(name))
-        self.naive.free(name)
+    def free(self, number: int) -> None:
+        if names := list(self.naive.tables):
+            name = names[number % len(names)]
+            self.free_dependents(name)
+            self.cache.free(RequestId(name))
+            self.naive.free(name)
+
+    def next_step(self) -> None:
+        self.step += 1
+
+    def reset(self) -> None:
+        was_reset = self.cache.reset()
+        assert was_reset is not bool(self.naive.tables)
+        if was_reset:
+            self.naive.reset()
+
+    def moving(self) -> list[str]:
+        return [name for name, table in self.naive.tables.items() if table.num_scheduled > table.num_computed]
 
     def free_dependents(self, name: str) -> None:
         dependents = self.naive.dependents(name)
@@ -324,21 +326,19 @@ class CacheMachine(RuleBasedStateMachine):
             self.cache.free(RequestId(other))
             self.naive.free(other)
 
-    @rule()
-    def next_step(self) -> None:
-        self.step += 1
+    # -- what must hold ----------------------------------------------------------------------------------------------
 
-    @rule()
-    def reset(self) -> None:
-        was_reset = self.cache.reset()
-        assert was_reset is not bool(self.naive.tables)
-        if was_reset:
-            self.naive.reset()
+    def compare(self, ledger: Ledger, namespace: str, tokens: list[int], lookup: bool, step: int | None) -> None:
+        expected = self.naive.counts(namespace, tokens, step) if lookup else {Reason.BYPASSED: len(tokens)}
+        assert ledger.counts == expected
+        alone = ledger.for_tenant().counts
+        assert Reason.ISOLATED not in alone
+        if lookup:
+            everybody, self.naive.cached = self.naive.cached, {key for key in self.naive.cached if key[0] == namespace}
+            assert alone == self.naive.counts(namespace, tokens, step), "a tenant's view depends on others"
+            self.naive.cached = everybody
 
-    @invariant()
-    def books_balance(self) -> None:
-        if not hasattr(self, "cache"):
-            return
+    def check_books(self) -> None:
         self.cache.check_integrity()
         pool, naive = self.cache.pool, self.naive
         assert {key_of(node) for node in self.cached_nodes()} == naive.cached
@@ -365,5 +365,39 @@ def key_of(node: PrefixNode | None) -> Key:
     return namespace, unpack(tokens)
 
 
-TestCacheMachine = CacheMachine.TestCase
-TestCacheMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
+CONFIGS = st.builds(
+    CacheConfig,
+    num_blocks=st.sampled_from([1, 4, 5, 6, 8, 12]),
+    block_size=st.just(BLOCK),
+    max_remembered_evictions=st.sampled_from([1, 3, 20]),
+    max_remembered_prompts=st.sampled_from([1, 2, 9]),
+    max_remembered_namespaces=st.sampled_from([1, 3, 3]),
+)
+NUMBERS = st.integers(0, 3)
+CHUNKS = st.sampled_from([1, 3, 9])
+LOOKUPS = st.sampled_from([True, True, True, False])
+ADMIT = st.tuples(st.just("admit"), NAMESPACES, PROMPTS, LOOKUPS, CHUNKS)
+SERVE = st.tuples(st.just("serve"), NAMESPACES, PROMPTS)
+ALLOCATE = st.tuples(st.just("allocate"), NUMBERS, CHUNKS, st.integers(0, 1))
+TAKE_IN = st.tuples(st.just("take_in"))
+FREE = st.tuples(st.just("free"), NUMBERS)
+OPERATIONS = st.lists(
+    st.one_of(
+        *(ADMIT, ADMIT, SERVE, SERVE, SERVE, ALLOCATE, TAKE_IN, TAKE_IN, FREE),
+        st.tuples(st.just("ask"), NAMESPACES, PROMPTS),
+        st.tuples(st.just("withdraw"), NUMBERS),
+        st.tuples(st.just("next_step")),
+        st.tuples(st.just("reset")),
+    ),
+    min_size=15,
+    max_size=40,
+)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(CONFIGS, OPERATIONS)
+def test_the_core_does_what_the_naive_cache_does(config: CacheConfig, operations: list[tuple[Any, ...]]) -> None:
+    world = World(config)
+    for name, *arguments in operations:
+        getattr(world, name)(*arguments)
+        world.check_books()

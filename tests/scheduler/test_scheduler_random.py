@@ -6,10 +6,10 @@ the block tables: whatever the scheduler shares, evicts, preempts or takes back,
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from anaphora.kvcache.config import CacheConfig
 from anaphora.scheduler.config import SchedulerConfig
@@ -24,18 +24,34 @@ STOP = 2
 POISON = ("poison", ())
 Content = tuple[str, tuple[int, ...]]  # a namespace and the tokens up to and including this one
 
-SHARED = [[0] * 9, [0, 1] * 8, [1] * 8]
-PROMPTS = st.builds(
-    lambda shared, cut, rest: (SHARED[shared][:cut] + rest) or [0],
-    st.integers(0, len(SHARED) - 1),
-    st.integers(0, 16),
-    st.lists(st.integers(0, 1), max_size=5),
+
+@dataclass(frozen=True)
+class Burst:
+    """Requests that come together and begin alike."""
+
+    prefix: list[int]
+    endings: list[list[int]]
+    max_tokens: int
+    min_tokens: int
+    namespace: Namespace
+    lookup: bool
+
+
+BURSTS = st.builds(
+    Burst,
+    prefix=st.sampled_from([[], [0, 1] * 4, [0, 1] * 6, [0, 1] * 8, [1] * 9]),
+    endings=st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=5), min_size=1, max_size=4),
+    max_tokens=st.sampled_from([0, 1, 6, 12, 12]),
+    min_tokens=st.sampled_from([0, 0, 3]),
+    namespace=st.sampled_from([Namespace(""), Namespace(""), Namespace("b")]),
+    lookup=st.sampled_from([True, True, True, True, False]),
 )
 
 
 def next_token(tokens: Sequence[int]) -> int:
-    """The scripted model: what follows depends on all that stands before. Token 2 is the stop token."""
-    return (sum((i + 1) * (t + 1) for i, t in enumerate(tokens)) * 7 // 3) % 3
+    """The scripted model: what follows depends on all that stands before. Token 2 is the stop token, a rare one."""
+    fingerprint = sum((i + 1) * (token + 1) for i, token in enumerate(tokens)) * 7 // 3
+    return STOP if fingerprint % 11 == 0 else fingerprint % 2
 
 
 def generated(prompt: Sequence[int], max_tokens: int, min_tokens: int, max_len: int) -> list[int]:
@@ -74,93 +90,65 @@ class FakeModel:
         return [(part.request.namespace, tokens[: t + 1]) for t in range(part.end)]
 
 
-class SchedulerMachine(RuleBasedStateMachine):
-    """Small pools: blocks are evicted, requests preempted, and steps fail or lose requests half-way."""
+class World:
+    """A scheduler, its model, and what is known of its requests by looking on."""
 
-    @initialize(
-        num_blocks=st.integers(2, 14),
-        budget=st.integers(1, 24),
-        num_seqs=st.integers(1, 5),
-        caching=st.sampled_from([True, True, True, False]),
-        chunked=st.booleans(),
-    )
-    def start(self, num_blocks: int, budget: int, num_seqs: int, caching: bool, chunked: bool) -> None:
-        self.config = SchedulerConfig(
-            max_num_seqs=num_seqs,
-            max_num_batched_tokens=budget if chunked else MAX_LEN + budget,
-            max_model_len=MAX_LEN,
-            enable_chunked_prefill=chunked,
-        )
-        cache = CacheConfig(
-            num_blocks=num_blocks, block_size=BLOCK, enable_prefix_caching=caching, max_remembered_evictions=5
-        )
-        self.max_len = min(MAX_LEN, num_blocks * BLOCK + 1)
-        self.scheduler = Scheduler(self.config, cache)
+    def __init__(self, config: SchedulerConfig, cache: CacheConfig) -> None:
+        self.config = config
+        self.max_len = min(MAX_LEN, cache.num_slots + 1)
+        self.scheduler = Scheduler(config, cache)
         self.model = FakeModel()
         self.requests: list[Request] = []
-        self.num_aborted_before_first_step = 0
         self.num_recomputed = 0
         self.once_computed: dict[Request, int] = {}
-
-    @rule(
-        prompt=PROMPTS,
-        max_tokens=st.integers(0, 12),
-        min_tokens=st.integers(0, 3),
-        namespace=st.sampled_from([Namespace(""), Namespace(""), Namespace("b")]),
-        lookup=st.sampled_from([True, True, True, False]),
-    )
-    def add(self, prompt: list[int], max_tokens: int, min_tokens: int, namespace: Namespace, lookup: bool) -> None:
-        request = Request(
-            request_id=RequestId(f"r{len(self.requests)}"),
-            prompt_token_ids=prompt[: self.max_len - 1],
-            max_tokens=max_tokens,
-            min_tokens=min(min_tokens, max_tokens),
-            stop_token_ids=frozenset({STOP}),
-            namespace=namespace,
-            lookup=lookup,
-        )
-        self.scheduler.add(request)
-        self.requests.append(request)
 
     def alive(self) -> list[Request]:
         return [request for request in self.requests if not request.is_finished]
 
-    @precondition(lambda self: self.alive())
-    @rule(data=st.data())
-    def abort(self, data: st.DataObject) -> None:
-        request = data.draw(st.sampled_from(self.alive()))
-        assert self.scheduler.abort(request.request_id) is request
-        assert (request.finish_reason, request.status) == ("abort", RequestStatus.FINISHED)
-        assert self.scheduler.abort(request.request_id) is None
+    # -- what can happen ---------------------------------------------------------------------------------------------
 
-    @rule()
-    def run_step(self) -> None:
-        output = self.scheduler.schedule()
-        assert (output is None) is not bool(self.alive())
-        if output is not None:
-            self.check_output(output)
-            self.scheduler.check_integrity()
-            self.take_in(output, self.model.run(output, set()))
+    def add(self, burst: Burst) -> None:
+        for ending in burst.endings:
+            request = Request(
+                request_id=RequestId(f"r{len(self.requests)}"),
+                prompt_token_ids=[*burst.prefix, *ending][: self.max_len - 1],
+                max_tokens=burst.max_tokens,
+                min_tokens=min(burst.min_tokens, burst.max_tokens),
+                stop_token_ids=frozenset({STOP}),
+                namespace=burst.namespace,
+                lookup=burst.lookup,
+            )
+            self.scheduler.add(request)
+            self.requests.append(request)
 
-    @precondition(lambda self: self.alive())
-    @rule(data=st.data())
-    def lose_requests_in_a_step(self, data: st.DataObject) -> None:
-        """Requests are aborted between schedule and update; who was to read their blocks must not count either."""
-        output = self.scheduler.schedule()
-        assert output is not None
-        victims = data.draw(st.lists(st.sampled_from(self.alive()), max_size=3, unique_by=id))
-        for victim in victims:
-            self.scheduler.abort(victim.request_id)
+    def run(self, num_steps: int) -> None:
+        for _ in range(num_steps):
+            output = self.schedule()
+            if output is not None:
+                self.take_in(output, self.model.run(output, set()))
+
+    def abort(self, number: int) -> None:
+        if alive := self.alive():
+            request = alive[number % len(alive)]
+            assert self.scheduler.abort(request.request_id) is request
+            assert (request.finish_reason, request.status) == ("abort", RequestStatus.FINISHED)
+            assert self.scheduler.abort(request.request_id) is None
+
+    def run_and_lose(self, numbers: list[int]) -> None:
+        """Requests are aborted between schedule and update: what was to read their blocks must not count either."""
+        output = self.schedule()
+        if output is None:
+            return
+        for number in numbers:
+            self.abort(number)
             self.scheduler.check_integrity()
         void = {part.request for part in output.scheduled if part.request.status is not RequestStatus.RUNNING}
-        assert void.issuperset(set(victims) & {part.request for part in output.scheduled})
         self.take_in(output, self.model.run(output, void))
 
-    @precondition(lambda self: self.alive())
-    @rule()
-    def fail_a_step(self) -> None:
-        output = self.scheduler.schedule()
-        assert output is not None
+    def fail(self) -> None:
+        output = self.schedule()
+        if output is None:
+            return
         before = {part.request: part.start for part in output.scheduled}
         self.model.run(output, set(before))
         self.scheduler.fail(output)
@@ -168,25 +156,31 @@ class SchedulerMachine(RuleBasedStateMachine):
             running = request.status is RequestStatus.RUNNING
             assert request.num_computed_tokens == (start if running else 0)
 
-    @rule()
     def reset(self) -> None:
         was_reset = self.scheduler.reset_prefix_cache()
         assert was_reset is (self.scheduler.num_running == 0)
         if was_reset:
             self.model.slots.clear()
 
-    def check_output(self, output: SchedulerOutput) -> None:
+    # -- what must hold ----------------------------------------------------------------------------------------------
+
+    def schedule(self) -> SchedulerOutput | None:
+        output = self.scheduler.schedule()
+        assert (output is None) is not bool(self.alive())
+        if output is None:
+            return None
+        self.scheduler.check_integrity()
         parts = output.scheduled
         assert output.num_tokens == sum(part.num_new_tokens for part in parts) <= self.config.max_num_batched_tokens
         assert all(part.num_new_tokens > 0 for part in parts)
         assert len({part.request for part in parts}) == len(parts)
-        assert len({part.request.request_id for part in parts} & set(output.preempted)) == 0
+        assert not {part.request.request_id for part in parts} & set(output.preempted)
         for part in parts:
             request = part.request
             assert part.samples is (part.end == request.num_tokens and request.max_tokens > 0)
             assert len(part.block_table) >= -(-part.end // BLOCK)
-            if not self.config.enable_chunked_prefill:
-                assert part.end == request.num_tokens
+            assert self.config.enable_chunked_prefill or part.end == request.num_tokens
+        return output
 
     def take_in(self, output: SchedulerOutput, sampled: dict[RequestId, int]) -> None:
         parts = [part for part in output.scheduled if part.request.status is RequestStatus.RUNNING]
@@ -206,10 +200,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert request.finish_reason == ("stop" if stopped else "length")
         assert request.stop_reason == (STOP if stopped else None)
 
-    @invariant()
-    def books_balance(self) -> None:
-        if not hasattr(self, "scheduler"):
-            return
+    def check_books(self) -> None:
         self.scheduler.check_integrity()
         assert self.scheduler.num_running + self.scheduler.num_waiting == len(self.alive())
         assert self.scheduler.stats.num_recomputed_tokens == self.num_recomputed
@@ -222,18 +213,60 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert stats.num_cached_tokens == sum(ledger.num_cached_tokens for ledger in ledgers)
         assert sum(stats.num_tokens_by_reason.values()) == sum(request.num_prompt_tokens for request in counted)
 
-    def teardown(self) -> None:
-        """Whatever is still there runs to its end, and then no block is in use."""
-        if not hasattr(self, "scheduler"):
-            return
-        while (output := self.scheduler.schedule()) is not None:
-            self.take_in(output, self.model.run(output, set()))
-        assert not self.alive()
+    def run_to_the_end(self) -> None:
+        """Whatever is still there ends, and then no block is in use."""
+        while self.alive():
+            self.run(1)
+        assert self.scheduler.schedule() is None
         assert self.scheduler.cache.usage == 0
         assert self.scheduler.reset_prefix_cache()
         self.scheduler.check_integrity()
         assert self.scheduler.cache.pool.num_blank == self.scheduler.cache.config.num_blocks
 
 
-TestSchedulerMachine = SchedulerMachine.TestCase
-TestSchedulerMachine.settings = settings(max_examples=120, stateful_step_count=30, deadline=None, derandomize=True)
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    chunked = draw(st.booleans())
+    budget = draw(st.sampled_from([3, 16, 40, 40]))
+    config = SchedulerConfig(
+        max_num_seqs=draw(st.integers(2, 6)),
+        max_num_batched_tokens=budget if chunked else MAX_LEN + budget,
+        max_model_len=MAX_LEN,
+        enable_chunked_prefill=chunked,
+    )
+    cache = CacheConfig(
+        num_blocks=draw(st.sampled_from([2, 5, 6, 8, 8, 20])),
+        block_size=BLOCK,
+        enable_prefix_caching=draw(st.sampled_from([True, True, True, False])),
+        max_remembered_evictions=5,
+    )
+    return World(config, cache)
+
+
+NUMBERS = st.integers(0, 5)
+ADD = st.tuples(st.just("add"), BURSTS)
+RUN = st.tuples(st.just("run"), st.integers(1, 5))
+OPERATIONS = st.lists(
+    st.one_of(
+        ADD,
+        ADD,
+        RUN,
+        RUN,
+        RUN,
+        st.tuples(st.just("abort"), NUMBERS),
+        st.tuples(st.just("run_and_lose"), st.lists(NUMBERS, min_size=1, max_size=2)),
+        st.tuples(st.just("fail")),
+        st.tuples(st.just("reset")),
+    ),
+    min_size=8,
+    max_size=25,
+)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(worlds(), OPERATIONS)
+def test_whatever_happens_every_request_finds_its_own_past(world: World, operations: list[tuple[Any, ...]]) -> None:
+    for name, *arguments in operations:
+        getattr(world, name)(*arguments)
+        world.check_books()
+    world.run_to_the_end()

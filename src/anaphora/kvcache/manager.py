@@ -113,6 +113,7 @@ class KVCacheManager:
         A block that another request has cached meanwhile is given up for that one: equal blocks are stored once.
         """
         table = self._tables[request_id]
+        assert table.node is None or table.node.owner is None, "what the request has matched is not yet computed"
         num_full = num_computed_tokens // self.config.block_size
         if self.config.enable_prefix_caching:
             while table.num_indexed < num_full and self._settle(table):
