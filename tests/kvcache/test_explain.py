@@ -129,6 +129,12 @@ class TestEvicted:
         assert core.explain([90] * 12, "y").counts == {Reason.NEW: 12}
         assert len(list(core.manager.prefixes.index)) == 2, "no place in the index is kept for it"
 
+    def test_a_namespace_is_used_when_a_request_of_it_is_admitted(self) -> None:
+        core = Core(max_remembered_namespaces=2)
+        for namespace in "xyxz":
+            core.store([1, 2, 3, 4, 5], namespace)
+        assert [core.manager.prefixes.memory.get(Namespace(n)) is not None for n in "xyz"] == [True, False, True]
+
 
 class TestIsolated:
     def test_the_operator_sees_that_another_tenant_holds_it(self) -> None:

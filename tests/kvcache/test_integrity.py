@@ -91,6 +91,10 @@ def a_node_out_of_reach(cache: KVCacheManager) -> None:
     del node.parent.children[node.tokens]
 
 
+def an_empty_root(cache: KVCacheManager) -> None:
+    cache.prefixes.index._roots[Namespace("gone")] = PrefixNode(Namespace("gone"), None, b"")
+
+
 def a_prefix_counted_twice(cache: KVCacheManager) -> None:
     cache.prefixes.census.enter(find(cache, 1, 2).tokens)
 
@@ -116,6 +120,7 @@ DAMAGES = [
     a_node_under_wrong_tokens,
     an_evicted_node_nobody_remembers,
     a_node_out_of_reach,
+    an_empty_root,
     a_prefix_counted_twice,
     a_prefix_counted_that_nobody_holds,
     ages_out_of_order,

@@ -55,7 +55,7 @@ def test_a_root_goes_with_its_last_child() -> None:
     for node in (x, y):
         node.detach()
         index.remove(node)
-    assert list(index) == []
+    assert (list(index), index.num_namespaces) == ([], 0)
     assert index.child(A, None, b"x") is None
 
 

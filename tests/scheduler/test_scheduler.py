@@ -5,7 +5,7 @@ from tests.scheduler.bench import make_bench, parts
 
 from anaphora.errors import PromptTooLongError, RequestError
 from anaphora.kvcache.config import CacheConfig
-from anaphora.kvcache.ledger import Reason
+from anaphora.kvcache.ledger import Divergence, Reason
 from anaphora.kvcache.manager import KVCacheManager
 from anaphora.scheduler.config import SchedulerConfig
 from anaphora.scheduler.request import RequestStatus
@@ -278,6 +278,17 @@ def test_generated_blocks_are_found_by_the_next_turn() -> None:
     # Nine of the ten tokens were computed: the last one was sampled and ended the request.
     bench.add("b", [1, 2, 3, *[7] * 7, 5])
     assert bench.step() == [("b", 8, 11)]
+
+
+def test_a_prompt_parts_from_an_earlier_one_even_of_the_same_step() -> None:
+    bench = make_bench()
+    for name, last in (("a", 1), ("b", 2)):
+        bench.add(name, [5, 5, 5, 5, last, 5, 5, 5])
+    bench.drain()
+    ledger = bench.requests["b"].ledger
+    assert ledger is not None
+    assert ledger.counts == {Reason.REUSED_DEVICE: 4, Reason.DIVERGED: 4}
+    assert ledger.divergence == Divergence(4, "a", (1, 5, 5, 5), (2, 5, 5, 5))
 
 
 def test_decode_steps_make_no_new_block_table_until_it_grows() -> None:

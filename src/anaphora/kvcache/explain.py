@@ -84,7 +84,7 @@ def _num_held(match: Match, census: CensusNode) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Parted:
-    """``blocks``: the ones that would have been shared had the prompts not parted."""
+    """``blocks``: the ones that would have been shared had the prompts not parted; none if they never did."""
 
     divergence: Divergence
     blocks: range
@@ -93,7 +93,7 @@ class _Parted:
 def _find_parting(match: Match, memory: NamespaceMemory | None) -> _Parted | None:
     prompt = match.tokens.to_bytes()
     nearest = memory.prompts.nearest(prompt) if memory else None
-    if nearest is None or nearest.num_common_tokens == min(nearest.num_tokens, match.tokens.num_tokens):
+    if nearest is None:
         return None
     block_size = match.tokens.block_size
     blocks = range(nearest.num_common_tokens // block_size, nearest.num_tokens // block_size)

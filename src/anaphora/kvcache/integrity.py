@@ -25,6 +25,7 @@ def check_integrity(cache: KVCacheManager) -> None:
         _check_node(cache, node)
     held = [block for block in cache.pool.blocks if block.node is not None]
     assert len(held) == sum(node.block is not None for node in nodes), "a block has a node that is not in the index"
+    assert cache.prefixes.index.num_namespaces == len({node.namespace for node in nodes}), "an empty root is kept"
     _check_census(cache.prefixes, nodes)
     _check_memory(cache, nodes)
 

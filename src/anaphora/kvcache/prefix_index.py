@@ -76,6 +76,11 @@ class PrefixIndex:
     def __init__(self) -> None:
         self._roots: dict[Namespace, PrefixNode] = {}
 
+    @property
+    def num_namespaces(self) -> int:
+        """Namespaces that have any node."""
+        return len(self._roots)
+
     def match(self, namespace: Namespace, blocks: Iterable[bytes], step: int | None) -> list[PrefixNode]:
         """The longest usable run of nodes that spells the beginning of ``blocks``. Changes nothing."""
         path: list[PrefixNode] = []

@@ -70,7 +70,7 @@ class Scheduler:
         request = self._requests.get(request_id)
         if request is None:
             return None
-        if self._step is not None:
+        if self._step is not None and request.status is RequestStatus.RUNNING:
             self._void(request, self._step)
         self._finish(request, "abort")
         return request
@@ -101,7 +101,7 @@ class Scheduler:
     def update(self, output: SchedulerOutput, sampled: Mapping[RequestId, int]) -> list[Request]:
         """Take in the results of a step: one token for each request that ``samples``. Returns those that finished."""
         step = self._open_step(output)
-        parts = [part for part in output.scheduled if part.request in step.members]
+        parts = [part for part in output.scheduled if part.request.status is RequestStatus.RUNNING]
         missing = [part.request for part in parts if part.samples and part.request.request_id not in sampled]
         assert not missing, f"no token was sampled for {missing}"
         self._step = None
@@ -121,7 +121,7 @@ class Scheduler:
             request = part.request
             if request in step.admitted:
                 self._put_back(request, step)
-            elif request in step.members:
+            elif request.status is RequestStatus.RUNNING:
                 self.cache.withdraw(request.request_id)
         self.stats.num_failed_steps += 1
 
@@ -257,17 +257,14 @@ class Scheduler:
 
     def _void(self, request: Request, step: Step) -> None:
         """The request's part of the step will not be computed: nothing that rests on it counts."""
-        if request in step.members:
-            for request_id in reversed(self.cache.dependents(request.request_id)):
-                self._put_back(self._requests[request_id], step)
-            if request in step.admitted:
-                self._put_back(request, step)
-            step.members.discard(request)
+        for request_id in reversed(self.cache.dependents(request.request_id)):
+            self._put_back(self._requests[request_id], step)
+        if request in step.admitted:
+            self._put_back(request, step)
 
     def _put_back(self, request: Request, step: Step) -> None:
         """Undo an admission of this step: the request waits again."""
         is_first = step.admitted.pop(request)
-        step.members.remove(request)
         self.cache.free(request.request_id)
         if is_first:
             self.cache.forget_prompt(request.namespace, request.blocks.to_bytes(), request.request_id)

@@ -9,15 +9,13 @@ from anaphora.types import BlockId, RequestId
 
 @dataclass(slots=True)
 class Step:
-    """What ``schedule`` has decided so far, and what of it still holds when the results come in."""
+    """What ``schedule`` has decided so far, and whose admission is still to be confirmed by the results."""
 
     number: int
     budget: int
     """Tokens that the step still has room for."""
     scheduled: list[ScheduledRequest] = field(default_factory=list)
     preempted: list[RequestId] = field(default_factory=list)
-    members: set[Request] = field(default_factory=set)
-    """Requests whose part of the step still counts: not those that were aborted or put back meanwhile."""
     admitted: dict[Request, bool] = field(default_factory=dict)
     """Requests admitted in this step; whether for the first time."""
     output: SchedulerOutput | None = None
@@ -27,7 +25,6 @@ class Step:
         start = request.num_computed_tokens
         samples = start + num_new_tokens == request.num_tokens and request.max_tokens > 0
         self.scheduled.append(ScheduledRequest(request, start, num_new_tokens, block_table, samples))
-        self.members.add(request)
         self.budget -= num_new_tokens
 
     def close(self) -> SchedulerOutput:
