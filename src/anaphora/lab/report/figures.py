@@ -73,14 +73,20 @@ def inline_svg(figure: Figure) -> str:
 
 
 def _ttft_against_tokens(results: Mapping[str, Any], records: Sequence[RequestRecord]) -> Figure:
+    """Both arms on one scale, and beside them the on arm on its own, where its slope can be seen."""
     gradient = results["experiments"]["gradient"]
-    figure, axes = _axes("(a) Time to first token against prompt length", results)
+    figure = Figure(figsize=(9.2, 4.6), layout="constrained")
+    both, alone = figure.subplots(1, 2, width_ratios=(1.9, 1))
+    both.set_title("(a) Time to first token against prompt length", pad=22)
+    both.text(0, 1.025, _subtitle(results), transform=both.transAxes, fontsize=8.5)
+    alone.set_title("caching on, its own scale", fontsize=9.5, fontweight="normal")
     for arm in ("off", "on"):
-        _arm_against_tokens(axes, gradient, records, arm)
+        _arm_against_tokens(both, gradient, records, arm)
+    _arm_against_tokens(alone, gradient, records, "on")
     firsts = [
         (n, t) for r in records if r.phase == "first" and (n := prompt_tokens(r)) and (t := ttft_ms(r)) is not None
     ]
-    axes.plot(
+    both.plot(
         *zip(*firsts, strict=True) if firsts else ([], []),
         linestyle="none",
         marker="D",
@@ -89,32 +95,17 @@ def _ttft_against_tokens(results: Mapping[str, Any], records: Sequence[RequestRe
         markeredgecolor=ON,
         label="caching on: the request that fills the cache",
     )
-    axes.set_xlabel("prompt tokens")
-    axes.set_ylabel("time to first token (ms)")
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.legend(loc="upper left")
-    if _is_steep(gradient):
-        enlarged = axes.inset_axes((0.60, 0.15, 0.39, 0.26), facecolor=PAPER)
-        _arm_against_tokens(enlarged, gradient, records, "on")
-        enlarged.set_title("caching on, enlarged", fontsize=8.5, fontweight="normal")
-        enlarged.tick_params(labelsize=8)
-        enlarged.set_xlim(0, 1.04 * axes.get_xlim()[1])
-        enlarged.xaxis.set_major_locator(MaxNLocator(3))
-        enlarged.yaxis.set_major_locator(MaxNLocator(3))
-        enlarged.xaxis.set_major_formatter("{x:,.0f}")
-        enlarged.yaxis.set_major_formatter("{x:,.0f}")
+    both.set_ylabel("time to first token (ms)")
+    for axes in (both, alone):
+        axes.set_xlabel("prompt tokens")
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(0, 1.08 * max((row["prompt_tokens"] or 0 for row in gradient["rows"]), default=0) or None)
+        axes.xaxis.set_major_locator(MaxNLocator(4 if axes is alone else 7))
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    handles = sorted(both.get_legend_handles_labels()[0], key=lambda handle: str(handle.get_label()).startswith("fit"))
+    figure.legend(handles=handles, loc="outside lower left", ncols=2)
     return figure
-
-
-def _is_steep(gradient: Mapping[str, Any]) -> bool:
-    """Whether the on arm is pressed flat by the off arm's scale, below a diagonal that leaves room for an
-    enlargement."""
-    rows = [row for row in gradient["rows"] if row["off_ttft_ms"] is not None and row["on_ttft_ms"] is not None]
-    highest = max((row["off_ttft_ms"] for row in rows), default=0.0)
-    return len(rows) > 2 and max(row["on_ttft_ms"] for row in rows) < 0.12 * highest
 
 
 def _arm_against_tokens(axes: Axes, gradient: Mapping[str, Any], records: Sequence[RequestRecord], arm: str) -> None:

@@ -21,6 +21,7 @@ _CAPTIONS = {
     "figure-b-reduction": "Reduction of the median TTFT; the bars are intervals from pairs measured side by side.",
 }
 _COLOUR_VARIABLES = {OFF: "var(--off)", ON: "var(--on)", INK: "var(--ink)", GRID: "var(--grid)", PAPER: "var(--paper)"}
+_POINTS_PER_REM = 11.0
 _STATUS_SIGNS = {"ok": "✓", "warning": "!", "unknown": "?"}
 _EXPERIMENT_QUESTIONS = {
     "switch": "Does prefix caching help when short questions follow one long system prompt, and by how much?",
@@ -86,7 +87,9 @@ def _figure(name: str, svg: str) -> str:
         svg = svg.replace(colour, variable)
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     caption = escape(_CAPTIONS[name])
-    svg = svg.replace("<svg", f'<svg role="img" aria-label="{caption}"', 1)
+    natural = re.search(r'width="([\d.]+)pt"', svg)
+    limit = f' style="max-width:{float(natural[1]) / _POINTS_PER_REM:.0f}rem"' if natural else ""
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{caption}"{limit}', 1)
     return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"
 
 

@@ -17,7 +17,7 @@ header p, .note, figcaption { color: var(--soft); font-size: .9rem; margin: .25r
 .answer { font-size: 1.15rem; background: var(--band); border-left: 4px solid var(--on); padding: .9rem 1.1rem;
           margin: 0; border-radius: 0 6px 6px 0; }
 figure { margin: 0 0 2rem; overflow-x: auto; }
-svg { display: block; width: 100%; height: auto; min-width: 34rem; max-width: 46rem; }
+svg { display: block; width: 100%; height: auto; min-width: 34rem; }
 figcaption { position: sticky; left: 0; }
 svg text { font-family: inherit; }
 .scroll { overflow-x: auto; margin: 1.25rem 0 .25rem; }

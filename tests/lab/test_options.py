@@ -1,0 +1,34 @@
+"""The command line that asks the same again."""
+
+import shlex
+
+import pytest
+
+from anaphora.lab.options import BenchOptions
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        (BenchOptions(), "anaphora bench all"),
+        (
+            BenchOptions(experiments=("switch",), lang="zh", arms="nonce"),
+            "anaphora bench switch --arms nonce --lang zh",
+        ),
+        (
+            BenchOptions(experiments=("gradient",), lengths=(64, 128), repeats=6, wait_s=5.0, num_questions=4),
+            "anaphora bench gradient --lengths 64,128 --repeats 6 --questions 4 --wait 5",
+        ),
+        (
+            BenchOptions(model="a b", server_options=("--seed=1", "--block-size=32")),
+            "anaphora bench all --model 'a b' --server-option --seed=1 --server-option --block-size=32",
+        ),
+        (
+            BenchOptions(target="http://h:1", api_key_env="MY_KEY", model="m"),
+            "anaphora bench all --target http://h:1 --model m --api-key-env MY_KEY",
+        ),
+    ],
+)
+def test_only_what_differs_from_the_defaults_is_written(options: BenchOptions, command: str) -> None:
+    assert options.command() == command
+    assert shlex.split(command)[:2] == ["anaphora", "bench"]
