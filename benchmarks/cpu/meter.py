@@ -1,9 +1,30 @@
-"""Who uses the processors while a request runs."""
+"""Who uses the processors: between requests hopefully nobody, during one the server that was asked."""
 
+import asyncio
 import time
+from collections.abc import Iterable
 
 from benchmarks.cpu import procfs
 from benchmarks.cpu.servers import Server
+
+LOOK_S = 0.1
+ASLEEP_S = 0.02
+"""CPU seconds within ``LOOK_S``, of all servers together, that count as sleep: the clock ticks every hundredth."""
+
+
+async def rest(servers: Iterable[Server], limit_s: float) -> None:
+    """Wait until no server uses the processors, at most ``limit_s``.
+
+    Servers poll for more work after each request (vLLM for about a second, on a whole core), which would be charged to
+    whoever is measured next.
+    """
+    end_s = time.perf_counter() + limit_s
+    used_s = sum(server.cpu_time_s() for server in servers)
+    while time.perf_counter() < end_s:
+        await asyncio.sleep(LOOK_S)
+        before_s, used_s = used_s, sum(server.cpu_time_s() for server in servers)
+        if used_s - before_s <= ASLEEP_S:
+            return
 
 
 class Meter:

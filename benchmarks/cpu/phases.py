@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 from benchmarks.cpu.client import ChatClient, Reply, ServerFailedError
-from benchmarks.cpu.meter import Meter
+from benchmarks.cpu.meter import Meter, rest
 from benchmarks.cpu.plan import Plan
 from benchmarks.cpu.prompts import QUESTIONS, PromptSizer, system_prompt
 from benchmarks.cpu.sample import Sample
@@ -53,7 +53,7 @@ class Course:
 
     async def _warm_up(self) -> AsyncIterator[Sample]:
         """Two probes a server, which also tell how many tokens a word has. Their prompts are never used again."""
-        for contestant in self._in_turn():
+        async for contestant in self._in_turn():
             counts = []
             for num_words in PROBE_WORDS:
                 system = system_prompt(f"{self._seed} probe {num_words}", num_words)
@@ -71,7 +71,7 @@ class Course:
                 system = self._prompt("prefix", number, length)
                 for attempt in range(1 + self._plan.hits_per_round):
                     measure = "hit_ttft_ms" if attempt else "cold_ttft_ms"
-                    for contestant in self._in_turn():
+                    async for contestant in self._in_turn():
                         meter = Meter(contestant.server)
                         reply = await self._ask(contestant, system, QUESTIONS[attempt % len(QUESTIONS)], max_tokens=1)
                         if reply is not None:
@@ -82,7 +82,7 @@ class Course:
         plan = self._plan
         for number in range(plan.burst_rounds):
             system = self._prompt("burst", number, plan.burst_length)
-            for contestant in self._in_turn():
+            async for contestant in self._in_turn():
                 meter = Meter(contestant.server)
                 replies = await asyncio.gather(
                     *(
@@ -101,7 +101,7 @@ class Course:
         plan = self._plan
         for number in range(plan.decode_rounds):
             system = self._prompt("decode", number, plan.decode_length)
-            for contestant in self._in_turn():
+            async for contestant in self._in_turn():
                 await self._ask(contestant, system, QUESTIONS[0], max_tokens=1)
                 meter = Meter(contestant.server)
                 reply = await self._ask(contestant, system, QUESTIONS[1], max_tokens=plan.decode_tokens)
@@ -116,17 +116,18 @@ class Course:
             raise RuntimeError(f"no server answered the probes: {[f.detail['error'] for f in self._failures]}")
         return system_prompt(f"{self._seed} {purpose} {number} {length}", self._sizer.num_words(length))
 
-    def _in_turn(self) -> list[Contestant]:
-        """The contestants that still take part; a different one begins at each call."""
+    async def _in_turn(self) -> AsyncIterator[Contestant]:
+        """The contestants that still take part, each after a rest; a different one begins at each call."""
         self._turn += 1
         start = self._turn % len(self._contestants) if self._contestants else 0
-        return self._contestants[start:] + self._contestants[:start]
+        for contestant in self._contestants[start:] + self._contestants[:start]:
+            await rest([c.server for c in self._contestants], self._plan.rest_limit_s)
+            yield contestant
 
     async def _ask(self, contestant: Contestant, system: str, question: str, max_tokens: int) -> Reply | None:
         """One answer, or ``None`` if the server failed, now or before."""
         if contestant not in self._contestants:
             return None
-        await asyncio.sleep(self._plan.settle_s)
         try:
             return await contestant.client.ask(system, question, max_tokens=max_tokens)
         except (ServerFailedError, aiohttp.ClientError, TimeoutError) as error:

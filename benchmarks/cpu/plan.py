@@ -8,7 +8,7 @@ PHASES = ("prefixes", "burst", "decode")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """How much is measured. ``lengths``: tokens of the shared prefixes; one cold request and ``hits_per_round`` hits
-    per length, round and server. ``settle_s``: rest before each request, so that the previous server's threads sleep.
+    per length, round and server. ``rest_limit_s``: how long to wait, before each request, for all servers to sleep.
     """
 
     lengths: tuple[int, ...] = (256, 512, 1024, 2048, 3072)
@@ -22,7 +22,7 @@ class Plan:
     decode_length: int = 512
     decode_tokens: int = 96
     starts: int = 3
-    settle_s: float = 0.1
+    rest_limit_s: float = 3.0
     phases: tuple[str, ...] = PHASES
 
 
