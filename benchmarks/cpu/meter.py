@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from benchmarks.cpu import procfs
 from benchmarks.cpu.servers import Server
@@ -12,7 +12,7 @@ ASLEEP_S = 0.02
 """CPU seconds within ``LOOK_S``, of all servers together, that count as sleep: the clock ticks every hundredth."""
 
 
-async def rest(servers: Iterable[Server], limit_s: float) -> None:
+async def rest(servers: Sequence[Server], limit_s: float) -> None:
     """Wait until no server uses the processors, at most ``limit_s``.
 
     Servers poll for more work after each request (vLLM for about a second, on a whole core), which would be charged to

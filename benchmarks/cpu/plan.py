@@ -12,13 +12,13 @@ class Plan:
     """
 
     lengths: tuple[int, ...] = (256, 512, 1024, 2048, 3072)
-    rounds: int = 3
+    rounds: int = 5
     hits_per_round: int = 4
     burst_rounds: int = 3
     burst_size: int = 16
     burst_length: int = 2048
     burst_tokens: int = 16
-    decode_rounds: int = 3
+    decode_rounds: int = 5
     decode_length: int = 512
     decode_tokens: int = 96
     starts: int = 3

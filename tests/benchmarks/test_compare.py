@@ -1,16 +1,19 @@
 """The CPU comparison's pure parts: reading streams, sizing prompts, and what becomes of the samples."""
 
+import asyncio
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
+from benchmarks.cpu import meter
 from benchmarks.cpu.client import ServerFailedError, read_reply
 from benchmarks.cpu.compare import write_summary
 from benchmarks.cpu.host_path import STAGES, stage_times_ms
 from benchmarks.cpu.prompts import NEW_TOKENS, PromptSizer, system_prompt
 from benchmarks.cpu.rows import AIMED, Row
 from benchmarks.cpu.sample import Recorder, Sample, read_samples
-from benchmarks.cpu.servers import portable
+from benchmarks.cpu.servers import Server, portable
 from benchmarks.cpu.summary import host_stages, is_met, noise, slope_per_thousand, summarise_row
 
 RUN = {
@@ -108,6 +111,30 @@ def cold(server: str, *values: float) -> list[Sample]:
 
 
 ROW = Row(name="cold", unit="ms", measure="cold_ttft_ms", length=1024, factor=0.8, against="vllm")
+
+
+class FakeServer:
+    def __init__(self, *times_s: float) -> None:
+        self.times_s = iter(times_s)
+        self.num_looks = 0
+
+    def cpu_time_s(self) -> float:
+        self.num_looks += 1
+        return next(self.times_s)
+
+
+def test_everyone_rests_until_the_servers_together_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "LOOK_S", 0)
+    polling, idle = FakeServer(1.0, 1.1, 1.2, 1.21, 9), FakeServer(5.0, 5.0, 5.0, 5.0, 9)
+    asyncio.run(meter.rest(cast("list[Server]", [polling, idle]), limit_s=60))
+    assert polling.num_looks == idle.num_looks == 4
+
+
+def test_rest_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "LOOK_S", 0)
+    busy = FakeServer(*range(10))
+    asyncio.run(meter.rest(cast("list[Server]", [busy]), limit_s=0))
+    assert busy.num_looks == 1
 
 
 @pytest.mark.parametrize(("ours", "met"), [((90, 80, 10), True), ((81, 80.5, 10), False), ((), None)])
