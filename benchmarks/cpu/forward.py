@@ -3,7 +3,8 @@
     python -m benchmarks.cpu.forward MODEL_FOLDER [--threads 2] [--repeats 5] [--clock cpu] [--json FILE]
 
 Plain is what a straightforward torch model does: unpacked weights, keys and values of all query heads copied out, and
-``scaled_dot_product_attention``. ``--clock cpu`` counts one thread's processor time, for a machine that others use too.
+``scaled_dot_product_attention``, one request at a time. ``--clock cpu`` counts one thread's processor time, for a
+machine that others use too.
 """
 
 import argparse
@@ -32,14 +33,17 @@ BLOCK_SIZE = 16
 MAX_TOKENS_A_PASS = 2048
 MAX_TOKENS = 4096
 CASES = {
-    "cold prefill of 1024": (0, 1024),
-    "cold prefill of 3072": (0, 3072),
-    "hit: 20 new over 1024": (1024, 1044),
-    "hit: 20 new over 2048": (2048, 2068),
-    "hit: 20 new over 3072": (3072, 3092),
-    "decode: 1 over 1024": (1024, 1025),
-    "decode: 1 over 3072": (3072, 3073),
+    "cold prefill of 1024": (1, 0, 1024),
+    "cold prefill of 3072": (1, 0, 3072),
+    "hit: 20 new over 1024": (1, 1024, 1044),
+    "hit: 20 new over 2048": (1, 2048, 2068),
+    "hit: 20 new over 3072": (1, 3072, 3092),
+    "decode: 1 over 1024": (1, 1024, 1025),
+    "decode: 1 over 3072": (1, 3072, 3073),
+    "16 hits: 30 new over a shared 2048": (16, 2048, 2078),
+    "16 decodes: 1 over a shared 2048": (16, 2048, 2049),
 }
+"""Number of requests at once, tokens computed before and shared by all, tokens of each after this."""
 
 
 class PlainAttention:
@@ -96,22 +100,47 @@ def one_pass(model: CausalLM, kv: PagedKVCache, token_ids: torch.Tensor, start: 
     return logits
 
 
+def together(
+    model: CausalLM, kv: PagedKVCache, token_ids: torch.Tensor, num_requests: int, start: int, end: int
+) -> torch.Tensor:
+    """Tokens ``[start, end)`` of requests with the same first ``start`` tokens, in one pass; logits of their last."""
+    num_new, num_shared_blocks = end - start, start // BLOCK_SIZE
+    num_own_blocks = -(-end // BLOCK_SIZE) - num_shared_blocks
+    tables = torch.arange(num_requests * num_own_blocks).view(num_requests, -1) + MAX_TOKENS // BLOCK_SIZE
+    tables = torch.cat([torch.arange(num_shared_blocks).expand(num_requests, -1), tables], dim=1)
+    positions = torch.arange(start, end)
+    slots = tables[:, positions // BLOCK_SIZE] * BLOCK_SIZE + positions % BLOCK_SIZE
+    spans = [SequenceSpan(index * num_new, num_new, end, table) for index, table in enumerate(tables.tolist())]
+    wanted = torch.arange(1, num_requests + 1) * num_new - 1
+    new = token_ids[start:end].repeat(num_requests)
+    return model.forward(ForwardBatch(new, positions.repeat(num_requests), slots.flatten(), tuple(spans), wanted), kv)
+
+
+def one_by_one(
+    model: CausalLM, kv: PagedKVCache, token_ids: torch.Tensor, num_requests: int, start: int, end: int
+) -> torch.Tensor:
+    """What :func:`together` computes, in a pass or more a request."""
+    return torch.cat([one_pass(model, kv, token_ids, start, end) for _ in range(num_requests)])
+
+
 def measure(folder: Path, repeats: int, clock: Callable[[], float]) -> list[dict[str, Any]]:
     """Milliseconds of each case, plain and ours in turn; and how far the logits are apart."""
     models = {kind: load(folder, kind) for kind in ("plain", "ours")}
-    caches = {kind: model.new_kv_cache(MAX_TOKENS // BLOCK_SIZE, BLOCK_SIZE) for kind, model in models.items()}
+    num_slots = MAX_TOKENS + max(num * (end - start + BLOCK_SIZE) for num, start, end in CASES.values())
+    caches = {kind: model.new_kv_cache(-(-num_slots // BLOCK_SIZE), BLOCK_SIZE) for kind, model in models.items()}
     vocab_size = models["ours"].config.vocab_size
     token_ids = torch.randint(vocab_size, (MAX_TOKENS,), generator=torch.Generator().manual_seed(0))
     for kind, model in models.items():
         one_pass(model, caches[kind], token_ids, 0, MAX_TOKENS)  # warm-up; all that hits and decodes will look back on
     rows = []
-    for case, (start, end) in CASES.items():
+    for case, (num_requests, start, end) in CASES.items():
         samples: dict[str, list[float]] = {kind: [] for kind in models}
         logits = {}
-        for _ in range(repeats if start == 0 else 4 * repeats):
+        for _ in range(repeats if start == 0 or num_requests > 1 else 4 * repeats):
             for kind, model in models.items():
+                compute = one_by_one if kind == "plain" or num_requests == 1 else together
                 before = clock()
-                logits[kind] = one_pass(model, caches[kind], token_ids, start, end)
+                logits[kind] = compute(model, caches[kind], token_ids, num_requests, start, end)
                 samples[kind].append(1000 * (clock() - before))
         apart = float((logits["plain"] - logits["ours"]).abs().max())
         rows.append({"case": case, "samples_ms": samples, "logits_apart": apart})

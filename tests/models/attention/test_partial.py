@@ -44,13 +44,13 @@ def test_parts_make_the_whole(cuts: list[int]) -> None:
         flash_partial(queries, keys[:, :, start:end], values[:, :, start:end], causal=False)
         for start, end in pairwise(cuts)
     ]
-    torch.testing.assert_close(merge(parts), whole, rtol=0, atol=1e-5)
+    torch.testing.assert_close(merge(parts).mixed, whole, rtol=0, atol=1e-5)
 
 
 def test_scores_far_apart_do_not_overflow() -> None:
     ones = torch.ones(1, 1, 1, 2)
     parts = [Part(ones * 3, torch.tensor([[[-2000.0]]])), Part(ones * 5, torch.tensor([[[3000.0]]]))]
-    assert merge(parts).tolist() == [[[[5.0, 5.0]]]]
+    assert merge(parts).mixed.tolist() == [[[[5.0, 5.0]]]]
 
 
 def test_the_kernel_is_used_here() -> None:
@@ -65,8 +65,14 @@ def test_a_kernel_that_is_missing_or_wrong_is_not_used(monkeypatch: pytest.Monke
     monkeypatch.setattr(partial, "flash_partial", missing)
     assert fastest_partial(torch.float32) is plain_partial
 
-    def without_mask(queries: Any, keys: Any, values: Any, *, causal: bool) -> Part:
-        return plain_partial(queries, keys, values, causal=False)
+    def not_causal(queries: Any, keys: Any, values: Any, *, causal: bool, mask: Any = None) -> Part:
+        return plain_partial(queries, keys, values, causal=False, mask=mask)
+
+    monkeypatch.setattr(partial, "flash_partial", not_causal)
+    assert fastest_partial(torch.float32) is plain_partial
+
+    def without_mask(queries: Any, keys: Any, values: Any, *, causal: bool, mask: Any = None) -> Part:
+        return plain_partial(queries, keys, values, causal=causal)
 
     monkeypatch.setattr(partial, "flash_partial", without_mask)
     assert fastest_partial(torch.float32) is plain_partial

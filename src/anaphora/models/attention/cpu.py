@@ -1,53 +1,23 @@
-"""Attention on CPU. The one idea: the queries of a tile meet their keys part by part, and no part is copied.
+"""Attention on CPU. The one idea: queries meet their keys part by part, and what many see is read once for all.
 
 A tile is a few neighbouring queries of one request, at positions ``[a, b)``. Its parts:
 
-    keys    [0 ............................ a)[a ... b)
-             runs of blocks that lie together   the tile itself
-             in the KV tensors: each is a       causal, straight from the
-             view, seen by every query          projection
+    keys    [0 ........... s)[s .......... a)[a ... b)
+             shared           own             the tile itself
+             leading blocks   runs of blocks  causal, straight from the projection
+             of many requests
 
-Query heads that share a KV head are packed into rows of one matrix, so that cached keys are read once for all of them.
-Where blocks are scattered, a request's keys are gathered once a layer instead.
+Blocks that lie together in the KV tensors are a view. Queries that see a part in full are rows of one matrix: the query
+heads that share a KV head and, over shared blocks, all requests that have them. Where blocks are scattered, keys are
+gathered once a layer instead; so are the few keys of single queries, which then attend together.
 """
-
-from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 
 from anaphora.models.attention.partial import Part, PartialAttention, merge
-from anaphora.models.attention.runs import slot_runs
-from anaphora.models.batch import ForwardBatch, SequenceSpan
+from anaphora.models.attention.plan import BunchPlan, CpuPlan, SharedPlan, Tile, plan_batch
+from anaphora.models.batch import ForwardBatch
 from anaphora.models.kv_cache import PagedKVCache
-
-QUERY_TILE = 128
-"""Queries per tile. Larger ones compute more scores above the diagonal in vain, smaller ones make poorer products."""
-MIN_MEAN_RUN = 384
-"""Tokens. Below this mean length of a run, copying costs less than a part per run (measured: 256 to 512 break even)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    rows: slice
-    """Of the flat batch."""
-    prefix: tuple[slice, ...]
-    """Slots of the keys that every query of the tile sees; a single query sees its own key there too."""
-
-
-@dataclass(frozen=True, slots=True)
-class _SpanPlan:
-    gather_index: torch.Tensor | None
-    """What is to be gathered first; the tiles' prefixes then count within what was gathered."""
-    tiles: tuple[_Tile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CpuPlan:
-    """A batch as tiles. ``new_slots``: where its keys and values go, a slice if they go side by side."""
-
-    new_slots: slice | torch.Tensor
-    spans: tuple[_SpanPlan, ...]
 
 
 class CpuAttention:
@@ -60,35 +30,73 @@ class CpuAttention:
 
     def plan(self, batch: ForwardBatch, kv: PagedKVCache) -> CpuPlan:
         """Views, gathers and tiles of this batch."""
-        spans = tuple(_plan_span(span, kv) for span in batch.spans)
-        return CpuPlan(_side_by_side(batch.slot_mapping), spans)
+        return plan_batch(batch, kv)
 
     def run(self, plan: CpuPlan, layer: int, heads: torch.Tensor, kv: PagedKVCache) -> torch.Tensor:
         """See the protocol."""
         kv.write(layer, plan.new_slots, heads[:, self._num_heads :])
-        output = torch.empty(len(heads), self._num_heads, heads.shape[-1], dtype=heads.dtype)
+        queries = heads[:, : self._num_heads]
+        output = torch.empty(queries.shape, dtype=heads.dtype)
+        before = self._attend_shared(queries, layer, plan.shared, kv) if plan.shared else None
+        if plan.bunch is not None:
+            self._attend_bunch(queries, plan.bunch, kv.gather(layer, plan.bunch.gather_index), before, output)
         for span in plan.spans:
             cached = kv.layer(layer) if span.gather_index is None else kv.gather(layer, span.gather_index)
             for tile in span.tiles:
-                self._attend(heads[tile.rows], cached, tile.prefix, output[tile.rows])
+                self._attend_tile(heads, tile, cached, before, output)
         return output.flatten(1)
 
-    def _attend(
-        self, heads: torch.Tensor, cached: torch.Tensor, prefix: tuple[slice, ...], output: torch.Tensor
+    def _attend_shared(
+        self, queries: torch.Tensor, layer: int, shared: tuple[SharedPlan, ...], kv: PagedKVCache
+    ) -> Part:
+        """What each query got from shared keys: ``[T, num_heads, D]``, and minus infinity where it shares none."""
+        mixed, lse = torch.zeros_like(queries), torch.full(queries.shape[:2], -torch.inf)
+        for group in shared:
+            index, rows = group.keys.gather_index, group.rows
+            cached = kv.layer(layer) if index is None else kv.gather(layer, index)
+            parts = [self._rows(Part(mixed, lse), rows), *self._prefix(queries[rows], cached, group.keys.runs)]
+            joined = merge(parts)
+            mixed[rows] = joined.mixed.permute(2, 0, 1, 3).flatten(1, 2)
+            lse[rows] = joined.lse.permute(2, 0, 1).flatten(1, 2)
+        return Part(mixed, lse)
+
+    def _attend_bunch(
+        self, queries: torch.Tensor, bunch: BunchPlan, gathered: torch.Tensor, before: Part | None, output: torch.Tensor
     ) -> None:
-        """One tile: ``heads`` ``[Q, num_heads + 2 * num_kv_heads, D]`` into ``output`` ``[Q, num_heads, D]``."""
-        num_queries, _, head_dim = heads.shape
-        grouped = (self._num_kv_heads, -1, num_queries, head_dim)
-        queries = _by_group(heads[:, : self._num_heads], self._num_kv_heads)
-        packed = queries.reshape(1, self._num_kv_heads, -1, head_dim)
+        """Single queries of ``S`` requests, ``gathered`` ``[2, num_kv_heads, S * K, D]``, into their rows of output."""
+        num_singles, _, _, num_keys = bunch.mask.shape
+        keys, values = gathered.view(2, self._num_kv_heads, num_singles, num_keys, -1).transpose(1, 2)
+        single = queries[bunch.rows].view(num_singles, self._num_kv_heads, -1, queries.shape[-1])
+        parts = [self._partial(single, keys, values, causal=False, mask=bunch.mask)]
+        if before is not None:
+            shape = single.shape
+            parts.append(Part(before.mixed[bunch.rows].view(shape), before.lse[bunch.rows].view(shape[:-1])))
+        output[bunch.rows] = merge(parts).mixed.flatten(1, 2)
+
+    def _attend_tile(
+        self, heads: torch.Tensor, tile: Tile, cached: torch.Tensor, before: Part | None, output: torch.Tensor
+    ) -> None:
+        """One tile's rows of ``heads`` ``[T, num_heads + 2 * num_kv_heads, D]`` into those of output."""
+        own = heads[tile.rows]
+        queries = own[:, : self._num_heads]
         parts = []
-        if num_queries > 1:
-            keys, values = self._own_keys_and_values(heads)
-            parts.append(self._partial(packed.view(grouped), keys, values, causal=True))
-        for run in prefix:
-            mixed, lse = self._partial(packed, cached[:1, :, run], cached[1:, :, run], causal=False)
-            parts.append(Part(mixed.view(grouped), lse.view(grouped[:-1])))
-        _by_group(output, self._num_kv_heads).copy_(merge(parts))
+        if len(own) > 1:
+            keys, values = self._own_keys_and_values(own)
+            parts.append(self._partial(self._by_group(queries), keys, values, causal=True))
+        parts += self._prefix(queries, cached, tile.prefix)
+        if before is not None:
+            parts.append(self._rows(before, tile.rows))
+        self._by_group(output[tile.rows]).copy_(merge(parts).mixed)
+
+    def _prefix(self, queries: torch.Tensor, cached: torch.Tensor, runs: tuple[slice, ...]) -> list[Part]:
+        """What ``queries`` ``[Q, num_heads, D]`` get from each run, all of which they see; by group."""
+        if not runs:
+            return []
+        grouped = self._by_group(queries)
+        packed = grouped.reshape(1, self._num_kv_heads, -1, queries.shape[-1])
+        shape = grouped.shape
+        parts = [self._partial(packed, cached[:1, :, run], cached[1:, :, run], causal=False) for run in runs]
+        return [Part(mixed.view(shape), lse.view(shape[:-1])) for mixed, lse in parts]
 
     def _own_keys_and_values(self, heads: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The tile's keys and values as ``[num_kv_heads, group, Q, D]``, the same for each head of a group."""
@@ -96,40 +104,11 @@ class CpuAttention:
         new = heads[:, self._num_heads :].transpose(0, 1).unsqueeze(1).expand(-1, group, -1, -1)
         return new[: self._num_kv_heads], new[self._num_kv_heads :]
 
+    def _rows(self, part: Part, rows: slice | torch.Tensor) -> Part:
+        """Those rows of a part of the flat batch, by group."""
+        return Part(self._by_group(part.mixed[rows]), self._by_group(part.lse[rows]))
 
-def _by_group(heads: torch.Tensor, num_kv_heads: int) -> torch.Tensor:
-    """``[Q, num_heads, D]`` seen as ``[num_kv_heads, group, Q, D]``."""
-    return heads.view(len(heads), num_kv_heads, -1, heads.shape[-1]).permute(1, 2, 0, 3)
-
-
-def _plan_span(span: SequenceSpan, kv: PagedKVCache) -> _SpanPlan:
-    first = span.kv_len - span.query_len
-    cuts = [*range(0, span.query_len, QUERY_TILE), span.query_len]
-    tiles = list(pairwise(cuts))
-    seen = [first + (end if end - start == 1 else start) for start, end in tiles]
-    runs = slot_runs(span.block_table, kv.block_size, max(seen))
-    gather_index = None
-    if len(runs) > 1 and max(seen) < MIN_MEAN_RUN * len(runs):
-        gather_index = kv.gather_index(torch.cat([torch.arange(start, end) for start, end in runs]))
-        runs = [(0, max(seen))]
-    rows = [slice(span.query_start + start, span.query_start + end) for start, end in tiles]
-    prefixes = [_clip(runs, num_tokens) for num_tokens in seen]
-    return _SpanPlan(gather_index, tuple(_Tile(*tile) for tile in zip(rows, prefixes, strict=True)))
-
-
-def _clip(runs: list[tuple[int, int]], num_tokens: int) -> tuple[slice, ...]:
-    """The first ``num_tokens`` slots of the runs."""
-    clipped = []
-    for start, end in runs:
-        if num_tokens <= 0:
-            break
-        clipped.append(slice(start, min(end, start + num_tokens)))
-        num_tokens -= end - start
-    return tuple(clipped)
-
-
-def _side_by_side(slots: torch.Tensor) -> slice | torch.Tensor:
-    """The slice that ``slots`` are, if they are one."""
-    first = int(slots[0])
-    last = first + len(slots)
-    return slice(first, last) if torch.equal(slots, torch.arange(first, last)) else slots
+    def _by_group(self, heads: torch.Tensor) -> torch.Tensor:
+        """``[Q, num_heads, ...]`` seen as ``[num_kv_heads, group, Q, ...]``."""
+        group = self._num_heads // self._num_kv_heads
+        return heads.view(len(heads), self._num_kv_heads, group, *heads.shape[2:]).movedim(0, 2)
