@@ -1,0 +1,80 @@
+"""One request of a trace: when it came, what it asked, and how much was answered. What is not known is ``None``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anaphora.traces.findings import Finding
+from anaphora.types import Namespace
+
+if TYPE_CHECKING:
+    from array import array
+
+DEFAULT_NAMESPACE = Namespace("")
+
+
+class HashedPrompt(NamedTuple):
+    """A prompt of which only the identities of its blocks are known, the last of them perhaps a partial block.
+
+    An id stands for the whole prefix up to and including its block: equal ids in equal places are equal prefixes.
+    ``block_ids`` are the trace's own ids, renumbered from 0 in the order of their appearance;
+    there are ``ceil(num_tokens / block_size)``.
+    """
+
+    block_ids: "array[int]"
+    num_tokens: int
+
+
+class TokenPrompt(NamedTuple):
+    """A prompt as token ids (unsigned 32-bit)."""
+
+    token_ids: "array[int]"
+
+
+class TextPrompt(NamedTuple):
+    """A prompt as text, still to be tokenised with special tokens."""
+
+    text: str
+
+
+class ChatPrompt(NamedTuple):
+    """Messages and tools as an OpenAI request has them, still to be rendered by a chat template and tokenised."""
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] | None
+    template_kwargs: Mapping[str, Any]
+
+
+Prompt = HashedPrompt | TokenPrompt | TextPrompt | ChatPrompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRequest:
+    """One request, in the order of arrival once it is in a :class:`Trace`."""
+
+    line: int
+    """Where it stands in the file, from 1."""
+    arrival_s: float | None
+    """Seconds on the trace's own clock."""
+    prompt: Prompt
+    num_output_tokens: int | None = None
+    output_token_ids: Sequence[int] | None = None
+    session: str | None = None
+    """Conversation, for people and sampling; it decides nothing."""
+    namespace: Namespace = DEFAULT_NAMESPACE
+    """Requests of different namespaces never share blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace as read: its requests in the order of arrival, and everything that was strange about the file."""
+
+    path: Path
+    format: str
+    block_size: int | None
+    """Tokens a block id stands for, or ``None`` where prompts are tokens or text."""
+    num_rows: int
+    """Rows that could be parsed, kept or not."""
+    requests: tuple[TraceRequest, ...]
+    findings: tuple[Finding, ...]
