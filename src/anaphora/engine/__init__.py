@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from anaphora.engine.openmp import spin_briefly
+
 if TYPE_CHECKING:
     from anaphora.engine.async_engine import AsyncEngine as AsyncEngine
     from anaphora.engine.config import EngineConfig as EngineConfig
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from anaphora.kvcache.ledger import Divergence as Divergence
     from anaphora.kvcache.ledger import Ledger as Ledger
     from anaphora.kvcache.ledger import Reason as Reason
+
+spin_briefly()  # before any module of this room imports torch
 
 _HOMES = {
     "async_engine": ("AsyncEngine",),
