@@ -2,7 +2,8 @@
 
 GNU's runtime spins for milliseconds by default. On a machine that does anything else, the waiting thread then burns
 the very time slice that the other one needs, and steps take many times longer. A short spin covers the gaps between
-two operators and then sleeps. Measured on 2 cores, SmolLM2-135M, 20 new tokens over 1024 cached ones and a decode step, in ms:
+two operators and then sleeps. Measured on 2 cores with SmolLM2-135M, 20 new tokens over 1024 cached ones and a decode
+step, in ms:
 
 ======================  ==============  =================
 spin count              machine quiet   one core also busy
