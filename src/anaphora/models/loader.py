@@ -11,6 +11,7 @@ from anaphora.errors import ConfigError
 from anaphora.models.attention.cpu import CpuAttention
 from anaphora.models.attention.partial import fastest_partial
 from anaphora.models.causal_lm import CausalLM, LayerWeights, ModelWeights
+from anaphora.models.huge_pages import collapse_resident_memory
 from anaphora.models.linear import Linear, fastest_linear
 from anaphora.models.rotary import interleave_heads
 from anaphora.models.weights import DummySource, SafetensorsSource, TensorSource
@@ -40,6 +41,7 @@ def load_model(
     source: TensorSource = DummySource() if load_format == "dummy" else SafetensorsSource(folder, progress)
     weights = read_weights(source, config, fastest_linear(dtype), dtype)
     attention = CpuAttention(config.num_heads, config.num_kv_heads, fastest_partial(dtype))
+    collapse_resident_memory()  # before there are KV tensors, which take memory as they fill
     return CausalLM(config, weights, attention, dtype)
 
 
