@@ -20,13 +20,11 @@ from benchmarks.cpu.procfs import describe_hardware
 from torch.nn import functional
 
 from anaphora.checkpoints.config_reader import read_model_config
-from anaphora.models.attention.cpu import CpuAttention
-from anaphora.models.attention.partial import fastest_partial
 from anaphora.models.batch import ForwardBatch, SequenceSpan
 from anaphora.models.causal_lm import CausalLM
 from anaphora.models.kv_cache import PagedKVCache
-from anaphora.models.linear import Linear, PlainLinear, fastest_linear
-from anaphora.models.loader import read_weights
+from anaphora.models.linear import PlainLinear
+from anaphora.models.loader import load_model, read_weights
 from anaphora.models.weights import SafetensorsSource
 
 BLOCK_SIZE = 16
@@ -79,13 +77,10 @@ class PlainAttention:
 def load(folder: Path, kind: str) -> CausalLM:
     """The model in the plain way or in ours."""
     config = read_model_config(folder)
-    heads = config.num_heads, config.num_kv_heads
-    linear: type[Linear] = PlainLinear if kind == "plain" else fastest_linear(torch.float32)
-    fast = CpuAttention(*heads, fastest_partial(torch.float32))
-    attention = PlainAttention(*heads) if kind == "plain" else fast
-    return CausalLM(
-        config, read_weights(SafetensorsSource(folder), config, linear, torch.float32), attention, torch.float32
-    )
+    if kind == "ours":
+        return load_model(folder, config)
+    weights = read_weights(SafetensorsSource(folder), config, PlainLinear, torch.float32)
+    return CausalLM(config, weights, PlainAttention(config.num_heads, config.num_kv_heads), torch.float32)
 
 
 def one_pass(model: CausalLM, kv: PagedKVCache, token_ids: torch.Tensor, start: int, end: int) -> torch.Tensor:

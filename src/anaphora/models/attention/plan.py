@@ -17,8 +17,8 @@ MIN_MEAN_RUN = 384
 """Tokens. Below this mean length of a run, copying costs less than a part per run (measured: 256 to 512 break even)."""
 MIN_SAVED = 512
 """Tokens. A shared run is one more part to join, which costs about as much as reading so many keys once more."""
-MAX_BUNCHED = 256
-"""Tokens. Single queries of requests that see at most so many are padded and attend together: calls cost more."""
+MAX_BUNCHED = 128
+"""Tokens. Single queries with at most so many keys of their own attend together (measured: 200 break even)."""
 
 
 @dataclass(frozen=True, slots=True)
