@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import RequestError
-from anaphora.protocol.openai import ChatCompletionRequest, CompletionRequest, TokenizeRequest
+from anaphora.protocol.openai import (
+    MAX_DETOKENIZED,
+    MAX_MESSAGES,
+    ChatCompletionRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    TokenizeRequest,
+)
 from anaphora.protocol.parsing import parse
 
 USER = {"role": "user", "content": "hi"}
@@ -150,6 +157,14 @@ def test_logit_bias_has_token_ids_as_keys() -> None:
     assert completion(logit_bias={"5": -1, "7": 2.5}).logit_bias == {5: -1.0, 7: 2.5}
     with pytest.raises(RequestError, match="logit_bias must have token ids as keys"):
         completion(logit_bias={"five": 1})
+
+
+def test_lists_that_no_context_holds_are_refused_at_their_first_item_too_many() -> None:
+    message = {"role": "user", "content": ""}
+    with pytest.raises(RequestError, match=f"messages must have at most {MAX_MESSAGES} items"):
+        chat(messages=[message] * (MAX_MESSAGES + 1))
+    with pytest.raises(RequestError, match=f"tokens must have at most {MAX_DETOKENIZED} items"):
+        parse(DetokenizeRequest, json.dumps({"tokens": [1] * (MAX_DETOKENIZED + 1)}).encode())
 
 
 def test_tokenize_takes_a_prompt_or_messages() -> None:

@@ -1,5 +1,6 @@
 """Case 13: bad requests get a prompt 4xx that names the field, and the server lives on."""
 
+import gzip
 import json
 from collections.abc import Iterator
 from contextlib import closing
@@ -102,6 +103,12 @@ def test_a_body_that_is_no_json_object(http: httpx.Client, body: bytes) -> None:
     assert "JSON" in error["message"]
 
 
+def test_a_compressed_body_is_refused_as_such(http: httpx.Client) -> None:
+    body = gzip.compress(b'{"prompt": "hi"}')
+    error = error_of(http.post("/v1/completions", content=body, headers={"Content-Encoding": "gzip"}), 400)
+    assert error["message"] == "bodies with Content-Encoding gzip are not read: send it as it is"
+
+
 def test_a_json_body_needs_no_content_type(http: httpx.Client) -> None:
     body = json.dumps({"prompt": "hi", "max_tokens": 1})
     assert http.post("/v1/completions", content=body, headers={"Content-Type": "text/plain"}).status_code == 200
@@ -118,6 +125,10 @@ def test_a_json_body_needs_no_content_type(http: httpx.Client) -> None:
         ({"stop": ""}, "stop"),
         ({"logit_bias": {"x": 1}}, "logit_bias"),
         ({"logit_bias": {"400": 1}}, "logit_bias"),
+        ({"logit_bias": {" 5": 1}}, "logit_bias"),
+        ({"logit_bias": {"1_0": 1}}, "logit_bias"),
+        ({"logit_bias": {"9" * 5000: 1}}, "logit_bias"),
+        ({"logit_bias": {"5": 10**400}}, "logit_bias"),
         ({"stop_token_ids": [400]}, "stop_token_ids"),
         ({"min_tokens": 17}, "min_tokens"),
         ({"logprobs": 21}, "logprobs"),
@@ -148,6 +159,15 @@ def test_a_wrong_field_is_named(http: httpx.Client, fields: dict[str, Any], para
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content"),
         ({"messages": [{"role": "user"}]}, "messages[0]"),
+        (
+            {
+                "messages": [
+                    {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[" * 50_000}}]}
+                ]
+            },
+            "messages[0].tool_calls",
+        ),
+        ({"n": 129}, "n"),
     ],
 )
 def test_what_a_chat_cannot_have_is_named(http: httpx.Client, fields: dict[str, Any], param: str) -> None:

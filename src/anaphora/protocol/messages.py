@@ -49,7 +49,7 @@ def _with_parsed_arguments(call: dict[str, Any]) -> dict[str, Any]:
         return call
     try:
         parsed = json.loads(arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"must each have JSON in function.arguments, {function['name']} has not") from None
     return {**call, "function": {**function, "arguments": parsed}}
 

@@ -15,6 +15,9 @@ from anaphora.protocol.refusals import HARMLESS_IN_CHAT, HARMLESS_IN_COMPLETIONS
 MAX_STOP_STRINGS = 64
 MAX_LISTED_TOKENS = 1024
 """Stop ids, or tokens with a bias: each of them costs time at every generated token."""
+MAX_MESSAGES = 2**16
+MAX_DETOKENIZED = 2**20
+"""Longer lists than any context has room for: while they are read and written, all other requests wait."""
 MAX_SALT_CHARS = 128
 MAX_TOP_LOGPROBS = 20
 
@@ -40,10 +43,12 @@ def _read_logit_bias(value: Any) -> dict[int, float] | None:
         raise ValueError("must map token ids to numbers")
     if len(value) > MAX_LISTED_TOKENS:
         raise ValueError(f"must have at most {MAX_LISTED_TOKENS} tokens, got {len(value)}")
+    if not all(token_id.isascii() and token_id.isdecimal() for token_id in value):
+        raise ValueError("must have token ids as keys")
     try:
         return {int(token_id): float(bias) for token_id, bias in value.items()}
-    except ValueError:
-        raise ValueError("must have token ids as keys") from None
+    except (ValueError, OverflowError):  # thousands of digits, or more than a float holds
+        raise ValueError("must map token ids to numbers: one of them is too large") from None
 
 
 def _read_prompts(value: Any) -> list[str] | list[list[int]]:
@@ -132,7 +137,7 @@ class GenerationFields(BaseModel):
 class ChatCompletionRequest(GenerationFields):
     """Body of ``POST /v1/chat/completions``."""
 
-    messages: list[Message] = Field(min_length=1)
+    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     tools: list[dict[str, Any]] | None = None
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
@@ -185,7 +190,7 @@ class TokenizeRequest(BaseModel):
 
     model: str | None = None
     prompt: str | None = None
-    messages: list[Message] | None = Field(None, min_length=1)
+    messages: list[Message] | None = Field(None, min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     tools: list[dict[str, Any]] | None = None
     add_special_tokens: bool = True
     add_generation_prompt: bool = True
@@ -207,4 +212,4 @@ class DetokenizeRequest(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
     model: str | None = None
-    tokens: list[int]
+    tokens: list[int] = Field(max_length=MAX_DETOKENIZED)

@@ -35,6 +35,7 @@ class OpenAIRoutes:
         asked, num_bytes = await self._api.read(ChatCompletionRequest, http)
         asked.check()
         model, answer_id = self._api.model(asked.model), _new_id("chatcmpl")
+        self._require_few(asked.num_samples)
         prompt = await self._api.encode(chat_prompt, asked, num_bytes)
         self._require_room(len(prompt))
         job = self._job(http, asked, answer_id, [prompt], partial(chat_params, asked))
@@ -46,6 +47,7 @@ class OpenAIRoutes:
         asked, num_bytes = await self._api.read(CompletionRequest, http)
         asked.check()
         model, answer_id = self._api.model(asked.model), _new_id("cmpl")
+        self._require_few(len(asked.prompt) * asked.num_samples)
         prompts = await self._api.encode(completion_prompts, asked, num_bytes)
         token_ids = [prompt.token_ids for prompt in prompts]
         job = self._job(http, asked, answer_id, token_ids, partial(completion_params, asked))
@@ -73,6 +75,12 @@ class OpenAIRoutes:
                 code="context_length_exceeded",
             )
 
+    def _require_few(self, num_choices: int) -> None:
+        """Before any text is tokenised: a million small prompts would keep a core busy for nothing."""
+        most = self._api.settings.max_choices
+        if num_choices > most:
+            raise RequestError(f"n times the number of prompts may be at most {most}, got {num_choices}", param="n")
+
     def _job(
         self,
         http: Request,
@@ -82,9 +90,7 @@ class OpenAIRoutes:
         params_of: Callable[..., SamplingParams],
     ) -> Job:
         """The engine requests: for each prompt ``n`` samples. ``params_of`` takes ``room`` (tokens) and ``sample``."""
-        num_choices, most = len(prompts) * asked.num_samples, self._api.settings.max_choices
-        if num_choices > most:
-            raise RequestError(f"n times the number of prompts may be at most {most}, got {num_choices}", param="n")
+        num_choices = len(prompts) * asked.num_samples
         requests = [
             GenerationRequest(
                 request_id=RequestId(answer_id if num_choices == 1 else f"{answer_id}-{index}-{sample}"),
