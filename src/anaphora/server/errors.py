@@ -27,6 +27,10 @@ class ForbiddenError(RequestError):
     """The route is the operator's, and this request is not shown to be his (HTTP 403)."""
 
 
+class SlowBodyError(RequestError):
+    """The body took longer than the server waits (HTTP 408)."""
+
+
 class BodyTooLargeError(RequestError):
     """The body is longer than the server reads (HTTP 413)."""
 
@@ -39,6 +43,7 @@ _STATUS: Mapping[type[Exception], int] = {
     WrongKeyError: 401,
     ForbiddenError: 403,
     UnknownModelError: 404,
+    SlowBodyError: 408,
     CacheInUseError: 409,
     BodyTooLargeError: 413,
     RequestError: 400,
@@ -47,6 +52,7 @@ _STATUS: Mapping[type[Exception], int] = {
 }
 _HEADERS: Mapping[type[Exception], Mapping[str, str]] = {
     WrongKeyError: {"WWW-Authenticate": "Bearer"},
+    SlowBodyError: {"Connection": "close"},
     BodyTooLargeError: {"Connection": "close"},
     EngineOverloadedError: {"Retry-After": str(RETRY_AFTER_S)},
 }
@@ -56,6 +62,7 @@ _CODES: Mapping[int, str] = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    408: "body_too_slow",
     409: "cache_in_use",
     413: "body_too_large",
     500: "internal_error",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from anaphora.server.http_protocol import HttpProtocol
 from anaphora.server.listener import url_of
 
 KEEP_ALIVE_S = 75
@@ -31,7 +32,7 @@ class ServerProcess(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=HttpProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,
