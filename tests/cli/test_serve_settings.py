@@ -75,6 +75,8 @@ def test_both_switches_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -
         (["--gpu-memory-utilization", "1.5"], "--gpu-memory-utilization must be less than or equal to 1, got '1.5'"),
         (["--kv-cache-memory-bytes", "1XiB"], "must be a number of bytes, such as 1GiB, got '1XiB'"),
         (["--dtype", "int4"], "--dtype must be 'auto', 'float32', 'bfloat16' or 'float16', got 'int4'"),
+        (["--num-threads", "99999"], "--num-threads must be less than or equal to 1024, got '99999'"),
+        (["--drain-seconds", "inf"], "--drain-seconds must be less than or equal to 86400, got 'inf'"),
         (["--host", ""], "--host must have at least 1 character"),
         (["--api-key", ""], "--api-key must not be empty"),
         (["--api-key-file", "/no/such/file"], "cannot read --api-key-file /no/such/file: No such file or directory"),

@@ -68,6 +68,11 @@ def test_a_length_that_nobody_asked_for_is_what_fits() -> None:
         ({"max_model_len": 1001}, "max_model_len is 1001, but the model's context is 1000 tokens"),
         (
             {"max_model_len": 49, "num_gpu_blocks_override": 3},
+            "max_model_len is 49, but the KV cache holds 48 tokens: lower it to that, or raise num_gpu_blocks_override "
+            "to 4",
+        ),
+        (
+            {"max_model_len": 49, "kv_cache_memory_bytes": 8192 * 3},
             "max_model_len is 49, but the KV cache holds 48 tokens: lower it to that, or raise kv_cache_memory_bytes "
             "to 32768",
         ),

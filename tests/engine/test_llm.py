@@ -133,6 +133,8 @@ def test_dummy_weights_need_no_weight_file(tiny_folders: dict[str, Path]) -> Non
 def test_options_and_models_that_cannot_be_are_refused(tiny_folders: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="max_model_len is 600, but the model's context is 512"):
         LLM(str(tiny_folders["llama3"]), max_model_len=600)
+    with pytest.raises(ConfigError, match=r"no memory for a KV cache of .*: lower kv_cache_memory_bytes"):
+        LLM(str(tiny_folders["llama3"]), num_gpu_blocks_override=10**13)
     with pytest.raises(CheckpointError):
         LLM(str(tmp_path / "nowhere"))
 

@@ -44,7 +44,7 @@ class ServeSettings:
         Literal["auto", "dummy"], Flag("Model", "dummy: random weights, no weight file is read.", "NAME")
     ] = "auto"
     num_threads: Annotated[
-        int | None, Ge(1), Flag("Model", "Threads of one matrix product.", "INT", "the usable cores")
+        int | None, Interval(ge=1, le=1024), Flag("Model", "Threads of one matrix product.", "INT", "the usable cores")
     ] = None
     seed: Annotated[int, Flag("Model", "Where the randomness of requests without a seed begins.", "INT")] = 0
     max_model_len: Annotated[
@@ -106,7 +106,9 @@ class ServeSettings:
     ] = 128
     access_log: Annotated[bool, Flag("Server", "Log a line per request.")] = True
     drain_seconds: Annotated[
-        float, Ge(0), Flag("Server", "How long running requests may go on after SIGTERM.", "SECONDS")
+        float,
+        Interval(ge=0, le=86_400),
+        Flag("Server", "How long running requests may go on after SIGTERM.", "SECONDS"),
     ] = 30.0
 
 

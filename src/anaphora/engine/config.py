@@ -130,9 +130,12 @@ class EngineConfig:
             )
         if self.max_model_len > capacity.num_tokens:
             num_blocks = -(-self.max_model_len // self.block_size)
+            name, enough = "kv_cache_memory_bytes", num_blocks * capacity.num_bytes // capacity.num_blocks
+            if self.num_gpu_blocks_override is not None:
+                name, enough = "num_gpu_blocks_override", num_blocks
             raise ConfigError(
                 f"max_model_len is {self.max_model_len}, but the KV cache holds {capacity.num_tokens} tokens: lower it "
-                f"to that, or raise kv_cache_memory_bytes to {num_blocks * capacity.num_bytes // capacity.num_blocks}"
+                f"to that, or raise {name} to {enough}"
             )
         return self.max_model_len
 

@@ -11,6 +11,7 @@ from anaphora.checkpoints.checkpoint import Checkpoint, find_checkpoint
 from anaphora.engine.config import EngineConfig, EnginePlan
 from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.model_runner import ModelRunner
+from anaphora.errors import ConfigError
 from anaphora.models.loader import load_model
 from anaphora.scheduler.scheduler import Scheduler
 from anaphora.tokenizer.tokenizer import Tokenizer
@@ -52,7 +53,13 @@ def load_engine(config: EngineConfig, checkpoint: Checkpoint | None = None) -> L
     model = load_model(
         checkpoint.path, checkpoint.config, dtype=dtype, device=config.device, load_format=config.load_format
     )
-    kv = model.new_kv_cache(plan.kv_capacity.num_blocks, config.block_size)
+    try:
+        kv = model.new_kv_cache(plan.kv_capacity.num_blocks, config.block_size)
+    except RuntimeError:  # torch's own words are about its allocator
+        raise ConfigError(
+            f"there is no memory for a KV cache of {plan.kv_capacity}: lower kv_cache_memory_bytes or "
+            "num_gpu_blocks_override"
+        ) from None
     vocab_size = checkpoint.config.vocab_size
     runner = ModelRunner(model, kv)
     runner.warm_up()
