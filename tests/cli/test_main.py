@@ -79,7 +79,7 @@ def test_a_wrong_command_line_is_one_line(argv: list[str], message: str, capsys:
         (
             OSError(28, "No space left on device", "/model"),
             2,
-            "anaphora: error: [Errno 28] No space left on device: '/model'\n",
+            "anaphora: error: [Errno 28] No space left on device: '/model': free some, or write to another disk\n",
         ),
         (KeyboardInterrupt(), 130, ""),
         (typer.Exit(7), 7, ""),

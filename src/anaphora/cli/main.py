@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 a bug (with its traceback); 2 a mistake of the caller or t
 130 interrupted.
 """
 
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -50,7 +51,8 @@ def run(argv: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED_EXIT_CODE
     except (AnaphoraError, OSError) as error:
-        return _fail(str(error))
+        is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        return _fail(f"{error}: free some, or write to another disk" if is_full else str(error))
     except Exception as error:
         message = _usage_message(error, argv)
         if message is None:

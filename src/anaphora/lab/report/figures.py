@@ -101,7 +101,7 @@ def _ttft_against_tokens(results: Mapping[str, Any], records: Sequence[RequestRe
         axes.set_ylim(bottom=0)
         axes.set_xlim(0, 1.08 * max((row["prompt_tokens"] or 0 for row in gradient["rows"]), default=0) or None)
         axes.xaxis.set_major_locator(MaxNLocator(4 if axes is alone else 7))
-        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter("{x:,g}")  # ticks may be 2.5 apart
         axes.xaxis.set_major_formatter("{x:,.0f}")
     handles = sorted(both.get_legend_handles_labels()[0], key=lambda handle: str(handle.get_label()).startswith("fit"))
     figure.legend(handles=handles, loc="outside lower left", ncols=2)
