@@ -116,8 +116,8 @@ class AnswerReader:
         if answer.error is not None:
             return
         choices = value.get("choices")
-        if not choices:
-            answer.error = f"the answer has no choices; it has the keys {', '.join(sorted(value)) or '(none)'}"
+        if not (isinstance(choices, list) and choices and isinstance(choices[0], Mapping)):
+            answer.error = _without_choices(value)
             return
         answer.usage = value.get("usage")
         answer.finish_reason = choices[0].get("finish_reason")
@@ -127,6 +127,15 @@ class AnswerReader:
 def visible_text(message: Mapping[str, Any]) -> str:
     """The part of a message or delta that a reader of the answer sees."""
     return "".join(value for name in _VISIBLE if isinstance(value := message.get(name), str))
+
+
+def _without_choices(value: Mapping[str, Any]) -> str:
+    others = ", ".join(sorted(value.keys() - {"choices"})) or "(none)"
+    if "choices" not in value:
+        return f"the answer has no choices; it has the keys {others}"
+    return (
+        f"the answer is no completion: choices is {shorten(json.dumps(value['choices']))}; its other keys are {others}"
+    )
 
 
 def error_in(value: object, status: int = 200) -> str | None:
