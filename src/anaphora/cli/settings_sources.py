@@ -48,7 +48,8 @@ def _read_mapping(path: Path) -> Mapping[Any, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        content, node = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigError(f"cannot read the config file {path}: {reason}") from None
@@ -58,6 +59,10 @@ def _read_mapping(path: Path) -> Mapping[Any, Any]:
         return {}
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must have keys with values, such as 'port: 8000'")
+    keys = [key.value for key, _ in node.value]
+    if len(content) < len(keys):  # YAML's reader lets the last one win without a word
+        twice = next((key for key in keys if keys.count(key) > 1), keys[0])
+        raise ConfigError(f"{path}: the key {twice!r} is there twice: keep one of them")
     return content
 
 
@@ -78,6 +83,7 @@ def _checked(setting: Setting, value: Any, label: str, *, strict: bool) -> Any:
         return TypeAdapter(setting.hint).validate_python(value, strict=strict)
     except ValidationError as error:
         told = error.errors(include_url=False)[0]["msg"].partition(", unable")[0]
+        told = told.replace("a valid tuple", "a string or a list of strings")
         message = told.replace("Input should", "must").replace("String should", "must")
         if setting.flag.is_size and not isinstance(value, int):
             message = "must be a number of bytes, such as 1GiB"
