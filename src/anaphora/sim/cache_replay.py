@@ -1,0 +1,149 @@
+"""A trace through the cache core, one request after another: what would be reused, by either rule of counting.
+
+Only prompts are replayed: a trace of hashes does not tell which blocks an answer made, and published hit rates are of
+prompts alone.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from anaphora.kvcache.block_pool import BlockPool
+from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.ledger import Ledger, Reason
+from anaphora.kvcache.manager import KVCacheManager
+from anaphora.kvcache.match import Match
+from anaphora.kvcache.token_blocks import TokenBlocks
+from anaphora.sim.belady import BeladyEviction
+from anaphora.sim.prompt_blocks import PromptBlocks
+from anaphora.types import RequestId
+
+NextUses = Sequence[Sequence[int]]
+"""For each request and block, when it is used next: see :func:`anaphora.sim.prefix_paths.next_uses`."""
+
+
+class CacheReplay:
+    """A cache that prompts pass through. With ``next_uses``, Belady's policy decides in place of ``config``'s."""
+
+    def __init__(self, config: CacheConfig, next_uses: NextUses | None = None) -> None:
+        self.manager = KVCacheManager(config)
+        self._next_uses = next_uses
+        self._belady: BeladyEviction | None = None
+        if next_uses is not None:
+            self._belady = BeladyEviction()
+            self.manager.pool = BlockPool(config.num_blocks, self._belady, self.manager.prefixes.evict)
+        self._num_requests = 0
+
+    def ask(self, prompt: PromptBlocks) -> Ledger:
+        """Look a prompt up by the engine's rule (full blocks, one token computed), then compute and cache the rest.
+
+        Of a prompt that is longer than the cache, the beginning is cached.
+        """
+        manager = self.manager
+        match = whole = manager.match(prompt.namespace, prompt.for_engine())
+        ledger = manager.explain(whole)
+        num_blocks = manager.config.num_blocks
+        if len(prompt.blocks) > num_blocks:
+            match = manager.match(prompt.namespace, prompt.for_engine(num_blocks))
+        self._compute(match, match.tokens.num_tokens, len(match.tokens.full), whole.tokens)
+        manager.stats.count(ledger)
+        return ledger
+
+    def ask_by_trace_rule(self, prompt: PromptBlocks) -> int:
+        """Look a prompt up as published figures do, and cache all of its blocks. How many were there."""
+        manager = self.manager
+        match = manager.match(prompt.namespace, prompt.for_trace_rule())
+        num_hits = len(match.nodes)
+        num_blocks = min(len(prompt.blocks), manager.config.num_blocks)
+        if num_hits >= num_blocks:
+            self._touch(match)
+        else:
+            self._compute(match, num_blocks, num_blocks, None)
+        return num_hits
+
+    def _compute(self, match: Match, num_tokens: int, num_full: int, remembered: TokenBlocks | None) -> None:
+        """A request that nobody disturbs."""
+        manager, request_id = self.manager, RequestId(f"replayed-{self._num_requests + 1}")
+        table = manager.admit(request_id, match, num_tokens, step=self._num_requests)
+        assert table is not None, "nobody holds blocks, but there is no room"
+        if remembered is not None:
+            manager.remember_prompt(match.namespace, remembered.to_bytes(), request_id)
+        manager.commit(request_id, num_tokens)
+        self._end_request(num_full)
+        manager.free(request_id)
+
+    def _touch(self, match: Match) -> None:
+        """Use blocks, all of which are there."""
+        blocks = [node.block for node in match.nodes if node.block is not None]
+        for block in blocks:
+            self.manager.pool.acquire(block)
+        self._end_request(len(blocks))
+        for block in reversed(blocks):
+            self.manager.pool.release(block)
+
+    def _end_request(self, num_blocks: int) -> None:
+        if self._belady is not None and self._next_uses is not None:
+            self._belady.expect(self._next_uses[self._num_requests][:num_blocks])
+        self._num_requests += 1
+
+
+@dataclass(slots=True)
+class EngineCounts:
+    """What the engine's rule gives for a whole trace."""
+
+    num_requests: int = 0
+    num_prompt_tokens: int = 0
+    num_prompt_blocks: int = 0
+    num_cached_tokens: int = 0
+    num_cached_blocks: int = 0
+    num_oversized: int = 0
+    """Prompts longer than the cache: an engine would refuse them; only their beginning was cached."""
+    num_evicted_blocks: int = 0
+    num_tokens_by_reason: Counter[Reason] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class TraceRuleCounts:
+    """What the published traces' rule gives for a whole trace."""
+
+    num_hit_tokens: int = 0
+    num_hit_blocks: int = 0
+
+
+def count_by_engine_rule(
+    prompts: Sequence[PromptBlocks], config: CacheConfig, next_uses: NextUses | None, progress: Callable[[int], None]
+) -> EngineCounts:
+    """All prompts through a new cache. ``progress`` is told how many requests are done, now and then."""
+    replay, counts = CacheReplay(config, next_uses), EngineCounts()
+    for prompt in _watched(prompts, progress):
+        ledger = replay.ask(prompt)
+        counts.num_prompt_blocks += len(prompt.blocks)
+        counts.num_cached_blocks += ledger.num_cached_tokens // prompt.block_size
+        counts.num_oversized += len(prompt.blocks) > config.num_blocks
+    stats = replay.manager.stats
+    counts.num_requests, counts.num_prompt_tokens = stats.num_requests, stats.num_prompt_tokens
+    counts.num_cached_tokens, counts.num_evicted_blocks = stats.num_cached_tokens, stats.num_evicted_blocks
+    counts.num_tokens_by_reason = stats.num_tokens_by_reason
+    return counts
+
+
+def count_by_trace_rule(
+    prompts: Sequence[PromptBlocks], config: CacheConfig, next_uses: NextUses | None, progress: Callable[[int], None]
+) -> TraceRuleCounts:
+    """The same by the other rule. ``config.block_size`` is 1: blocks are the units."""
+    replay, counts = CacheReplay(config, next_uses), TraceRuleCounts()
+    for prompt in _watched(prompts, progress):
+        num_hits = replay.ask_by_trace_rule(prompt)
+        counts.num_hit_blocks += num_hits
+        counts.num_hit_tokens += prompt.num_tokens_in(num_hits)
+    return counts
+
+
+_REQUESTS_PER_WORD = 200
+
+
+def _watched(prompts: Sequence[PromptBlocks], progress: Callable[[int], None]) -> Iterator[PromptBlocks]:
+    for number, prompt in enumerate(prompts, 1):
+        yield prompt
+        if number % _REQUESTS_PER_WORD == 0 or number == len(prompts):
+            progress((number - 1) % _REQUESTS_PER_WORD + 1)

@@ -1,0 +1,134 @@
+"""Prompts as the cache core takes them, whether a trace knows their tokens or only the identity of their blocks."""
+
+from array import array
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from anaphora.errors import TraceError
+from anaphora.kvcache.token_blocks import TOKEN_BYTES, TokenBlocks, pack
+from anaphora.traces.request import HashedPrompt, TokenPrompt, Trace
+from anaphora.types import Namespace
+
+DEFAULT_BLOCK_SIZE = 16
+
+
+class _ReadyBlocks(TokenBlocks):
+    """Blocks that are packed already."""
+
+    __slots__ = ()
+
+    def __init__(self, full: list[bytes], block_size: int, tail: bytes) -> None:
+        self.full = full
+        self.block_size = block_size
+        self._tail = array("I", tail)
+
+
+class _HashedBlocks(_ReadyBlocks):
+    """Four bytes stand for all tokens of a block. The core compares blocks as bytes and need not know.
+
+    :meth:`to_bytes` repeats them for every token, so that positions along the prompt are right: where prompts part is
+    known to the block, as in the trace.
+    """
+
+    __slots__ = ()
+
+    def to_bytes(self) -> bytes:
+        return b"".join([*[block * self.block_size for block in self.full], self._tail.tobytes()])
+
+
+class PromptBlocks(NamedTuple):
+    """A prompt cut into ``ceil(num_tokens / block_size)`` blocks, the last one perhaps partial.
+
+    ``blocks`` are packed tokens, or four bytes a block that stand for them (``is_hashed``).
+    """
+
+    namespace: Namespace
+    blocks: list[bytes]
+    num_tokens: int
+    block_size: int
+    is_hashed: bool
+    arrival_s: float | None
+
+    @property
+    def num_full_blocks(self) -> int:
+        """Blocks that the engine can share."""
+        return self.num_tokens // self.block_size
+
+    @property
+    def num_reusable_blocks(self) -> int:
+        """Blocks that the engine can take from the cache: the last token must be computed."""
+        return (self.num_tokens - 1) // self.block_size
+
+    def for_engine(self, max_blocks: int | None = None) -> TokenBlocks:
+        """The prompt as the engine knows it, or no more than its first blocks."""
+        if max_blocks is not None and max_blocks < len(self.blocks):
+            full, tail = self.blocks[:max_blocks], b""
+        else:
+            full, tail = self.blocks[: self.num_full_blocks], self._tail()
+        return (_HashedBlocks if self.is_hashed else _ReadyBlocks)(full, self.block_size, tail)
+
+    def for_trace_rule(self, max_blocks: int | None = None) -> TokenBlocks:
+        """The prompt in units of blocks, a partial one like the others; one more unit lets a lookup match them all."""
+        return _ReadyBlocks(self.blocks[:max_blocks], 1, bytes(TOKEN_BYTES))
+
+    def num_tokens_in(self, num_blocks: int) -> int:
+        """Tokens in the first ``num_blocks`` blocks."""
+        return min(num_blocks * self.block_size, self.num_tokens)
+
+    def _tail(self) -> bytes:
+        num_tail = self.num_tokens % self.block_size
+        if self.is_hashed or not num_tail:
+            return bytes(num_tail * TOKEN_BYTES)
+        return self.blocks[-1]
+
+
+def cut_into_blocks(trace: Trace, block_size: int | None = None) -> list[PromptBlocks]:
+    """Every prompt of a trace in blocks of ``block_size`` tokens; by default the trace's own, or 16.
+
+    Raises:
+        TraceError: the trace's block ids say nothing about blocks of that size, or a prompt is still text.
+    """
+    size = block_size or trace.block_size or DEFAULT_BLOCK_SIZE
+    merged = 1 if trace.block_size is None else size // trace.block_size
+    if trace.block_size is not None and merged * trace.block_size != size:
+        raise TraceError(
+            f"block ids of {trace.path.name} stand for {trace.block_size} tokens: --block-size must be a multiple of "
+            f"that, got {size}"
+        )
+    names = _BlockNames()
+    prompts: list[PromptBlocks] = []
+    for request in trace.requests:
+        match request.prompt:
+            case HashedPrompt(block_ids, num_tokens):
+                blocks = names.of(block_ids if merged == 1 else _ends_of_groups(block_ids, merged))
+                is_hashed = True
+            case TokenPrompt(token_ids):
+                blocks, num_tokens, is_hashed = _packed_blocks(token_ids, size), len(token_ids), False
+            case _:
+                raise TraceError(f"prompts of {trace.path.name} are texts: name the model whose tokens count (--model)")
+        prompts.append(PromptBlocks(request.namespace, blocks, num_tokens, size, is_hashed, request.arrival_s))
+    return prompts
+
+
+def _ends_of_groups(block_ids: Sequence[int], merged: int) -> Sequence[int]:
+    """An id stands for all that is before it: the last one of a group stands for the group."""
+    ends = list(block_ids[merged - 1 :: merged])
+    return [*ends, block_ids[-1]] if len(block_ids) % merged else ends
+
+
+def _packed_blocks(token_ids: Sequence[int], block_size: int) -> list[bytes]:
+    packed, width = pack(token_ids).tobytes(), block_size * TOKEN_BYTES
+    return [packed[start : start + width] for start in range(0, len(packed), width)]
+
+
+class _BlockNames:
+    """Each name is made once: a ``bytes`` object keeps its hash."""
+
+    def __init__(self) -> None:
+        self._names: list[bytes] = []
+
+    def of(self, block_ids: Sequence[int]) -> list[bytes]:
+        names = self._names
+        if (last := max(block_ids)) >= len(names):
+            names += [pack((number,)).tobytes() for number in range(len(names), last + 1)]
+        return [names[number] for number in block_ids]

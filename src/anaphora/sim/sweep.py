@@ -1,0 +1,159 @@
+"""One trace, many caches: every policy at every capacity, over as many processes as wanted."""
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+from anaphora.errors import ConfigError
+from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.eviction import EVICTION_POLICIES
+from anaphora.kvcache.ledger import Reason
+from anaphora.sim.cache_replay import EngineCounts, NextUses, TraceRuleCounts, count_by_engine_rule, count_by_trace_rule
+from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of
+from anaphora.sim.prompt_blocks import PromptBlocks
+
+BELADY = "belady"
+DEFAULT = "default"
+
+
+class RunPlan(NamedTuple):
+    """One cache to try; ``num_blocks`` is ``None`` for a cache without bounds."""
+
+    policy: str
+    num_blocks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRun:
+    """What one cache would have done."""
+
+    plan: RunPlan
+    block_size: int
+    engine: EngineCounts
+    trace_rule: TraceRuleCounts
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain rates are by the engine's rule, ``trace_rule_`` ones as published figures count."""
+        engine, trace_rule = self.engine, self.trace_rule
+        return {
+            "policy": self.plan.policy,
+            "capacity_blocks": self.plan.num_blocks,
+            "block_size": self.block_size,
+            "num_requests": engine.num_requests,
+            "prompt_tokens": engine.num_prompt_tokens,
+            "prompt_blocks": engine.num_prompt_blocks,
+            "cached_tokens": engine.num_cached_tokens,
+            "cached_blocks": engine.num_cached_blocks,
+            "token_hit_rate": engine.num_cached_tokens / engine.num_prompt_tokens,
+            "block_hit_rate": engine.num_cached_blocks / engine.num_prompt_blocks,
+            "trace_rule_cached_tokens": trace_rule.num_hit_tokens,
+            "trace_rule_cached_blocks": trace_rule.num_hit_blocks,
+            "trace_rule_token_hit_rate": trace_rule.num_hit_tokens / engine.num_prompt_tokens,
+            "trace_rule_block_hit_rate": trace_rule.num_hit_blocks / engine.num_prompt_blocks,
+            "evicted_blocks": engine.num_evicted_blocks,
+            "oversized_requests": engine.num_oversized,
+            "ledger": {reason.value: engine.num_tokens_by_reason.get(reason, 0) for reason in Reason},
+        }
+
+
+def core_policy(name: str) -> str:
+    """The cache core's name of a policy that people may ask for.
+
+    ``default`` is what the engine does unless told otherwise; ``belady`` knows the future and has no name there.
+
+    Raises:
+        ConfigError: there is no such policy.
+    """
+    if name in EVICTION_POLICIES:
+        return name
+    if name in (DEFAULT, BELADY):
+        return CacheConfig(num_blocks=1).eviction_policy
+    known = ", ".join(sorted({*EVICTION_POLICIES, DEFAULT, BELADY}))
+    raise ConfigError(f"policy {name!r} is not known; choose one of: {known}")
+
+
+class Sweep:
+    """A trace that was cut into blocks, and the caches that it is sent through."""
+
+    def __init__(self, prompts: Sequence[PromptBlocks]) -> None:
+        self.prompts = prompts
+        self.block_size = prompts[0].block_size
+
+    @cached_property
+    def _paths(self) -> list[Any]:
+        return paths_of(self.prompts)
+
+    @cached_property
+    def working_set(self) -> int:
+        """Distinct blocks of the trace, partial ones too."""
+        return count_prefixes(self._paths)
+
+    @cached_property
+    def _futures(self) -> tuple[NextUses, NextUses]:
+        """For the two rules, when each block is used next."""
+        engine = [prompt.num_reusable_blocks for prompt in self.prompts]
+        whole = [len(prompt.blocks) for prompt in self.prompts]
+        return next_uses(self._paths, engine), next_uses(self._paths, whole)
+
+    def run(self, plan: RunPlan, progress: Callable[[int], None]) -> SimulatedRun:
+        """One cache. ``progress`` is told of requests done; there are two for each of the trace, one for each rule."""
+        policy = core_policy(plan.policy)
+        unbounded = self.working_set + max(len(prompt.blocks) for prompt in self.prompts)
+        num_blocks = min(plan.num_blocks or unbounded, unbounded)
+        engine_future, trace_future = self._futures if plan.policy == BELADY else (None, None)
+        config = CacheConfig(num_blocks=num_blocks, block_size=self.block_size, eviction_policy=policy)
+        unremembering = CacheConfig(
+            num_blocks=num_blocks,
+            block_size=1,
+            eviction_policy=policy,
+            max_remembered_evictions=0,
+            max_remembered_prompts=0,
+        )
+        with _collector_paused():
+            engine = count_by_engine_rule(self.prompts, config, engine_future, progress)
+            trace_rule = count_by_trace_rule(self.prompts, unremembering, trace_future, progress)
+        return SimulatedRun(plan, self.block_size, engine, trace_rule)
+
+    def run_all(
+        self, plans: Sequence[RunPlan], progress: Callable[[int], None], *, num_jobs: int = 1
+    ) -> list[SimulatedRun]:
+        """Every cache, in the order of ``plans``."""
+        for plan in plans:
+            core_policy(plan.policy)
+        if num_jobs == 1 or len(plans) == 1:
+            return [self.run(plan, progress) for plan in plans]
+        runs: dict[RunPlan, SimulatedRun] = {}
+        spawn = get_context("spawn")  # a fork would copy whatever threads the caller has
+        with ProcessPoolExecutor(min(num_jobs, len(plans)), spawn, _start_worker, (self.prompts,)) as workers:
+            for future in as_completed([workers.submit(_run_in_worker, plan) for plan in plans]):
+                run = future.result()
+                runs[run.plan] = run
+                progress(2 * len(self.prompts))
+        return [runs[plan] for plan in plans]
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Half of a replay's time went to searches for cycles in an index that grows by thousands of nodes a second."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+_worker_sweep: list[Sweep] = []
+
+
+def _start_worker(prompts: Sequence[PromptBlocks]) -> None:
+    _worker_sweep.append(Sweep(prompts))
+
+
+def _run_in_worker(plan: RunPlan) -> SimulatedRun:
+    return _worker_sweep[0].run(plan, lambda num_done: None)

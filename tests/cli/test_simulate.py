@@ -1,0 +1,89 @@
+"""`anaphora simulate` as people and programs use it."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from anaphora.cli import main as cli
+
+DATA = Path(__file__).parents[1] / "data"
+TRACE = str(DATA / "cases" / "16-simulator-lru-small" / "trace.jsonl")
+
+
+def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["simulate", TRACE, "--capacity", "4,inf", "--policy", "lru", "--policy", "belady", "--json"]) == 0
+    shown = capsys.readouterr()
+    results = json.loads(shown.out)
+    assert shown.err == ""
+    assert [(run["policy"], run["capacity_blocks"]) for run in results["runs"]] == [
+        ("lru", 4),
+        ("lru", None),
+        ("belady", 4),
+        ("belady", None),
+    ]
+    unbounded = results["runs"][1]
+    assert unbounded["block_size"] == 512
+    assert unbounded["num_requests"] == 7
+    assert unbounded["prompt_tokens"] == sum(unbounded["ledger"].values()) == 20 * 512
+    assert unbounded["cached_tokens"] == 9 * 512
+    assert (unbounded["token_hit_rate"], unbounded["block_hit_rate"]) == (9 / 20, 9 / 20)
+    assert (unbounded["trace_rule_token_hit_rate"], unbounded["trace_rule_block_hit_rate"]) == (0.5, 0.5)
+
+
+def test_tables_show_both_rules_and_the_dirt(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["simulate", str(DATA / "cases" / "15-trace-dirty-mooncake" / "trace.jsonl")]) == 2
+    assert "capacity 5% is less than one block" in capsys.readouterr().err
+    dirty = str(DATA / "cases" / "15-trace-dirty-mooncake" / "trace.jsonl")
+    assert cli.run(["simulate", dirty, "--capacity", "1,inf"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "6 requests (mooncake, block ids for 512 tokens)" in shown
+    assert "left out: 1 × the file ends in the middle of a row (line 10)" in shown
+    assert "Engine's rule" in shown
+    assert "6 prompts are longer than the 1 blocks of default" in shown
+
+
+def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["simulate", TRACE, "--capacity", "4,inf", "--out", str(tmp_path / "out"), "--jobs", "2"]) == 0
+    rows = list(csv.DictReader((tmp_path / "out" / "runs.csv").read_text().splitlines()))
+    assert [row["capacity_blocks"] for row in rows] == ["4", ""]
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["trace"]["requests"] == 7
+
+
+def test_texts_are_tokenised_as_the_server_does(
+    tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    parts = [{"type": "text", "text": "one two three four five six seven eight nine ten"}]
+    chat = {"model": "m", "messages": [{"role": "user", "content": parts}]}
+    bad = {"model": "m", "messages": [{"role": "nobody", "content": "x"}]}
+    log.write_text("".join(json.dumps(row) + "\n" for row in (chat, chat, bad, {"prompt": "once upon a time"})))
+    assert cli.run(["simulate", str(log), "--capacity", "inf"]) == 2
+    assert "--model" in capsys.readouterr().err
+    argv = ["simulate", str(log), "--capacity", "inf", "--model", str(tiny_model), "--block-size", "4", "--json"]
+    assert cli.run(argv) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert results["trace"]["findings"][-1]["kind"] == "unreadable_prompt"
+    assert results["runs"][0]["num_requests"] == 3
+    assert results["runs"][0]["cached_tokens"] > 0
+    argv[3] = f"1MiB@{tiny_model}"
+    assert cli.run(argv) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["capacity_blocks"] > 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([TRACE, "--policy", "newest"], "policy 'newest' is not known; choose one of: belady, default"),
+        ([TRACE, "--capacity", "much"], "capacity 'much' is not understood"),
+        ([TRACE, "--block-size", "100"], "must be a multiple"),
+        (["missing.jsonl"], "cannot read missing.jsonl"),
+    ],
+)
+def test_mistakes_are_one_line(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["simulate", *argv]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert shown.out == ""
