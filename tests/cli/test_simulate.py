@@ -51,6 +51,20 @@ def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads((tmp_path / "out" / "results.json").read_text())["trace"]["requests"] == 7
 
 
+def test_a_sample_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    trace = str(DATA / "traces" / "mooncake_conversation_300.jsonl.gz")
+    argv = ["simulate", trace, "--capacity", "1k", "--sample", "0.5"]
+    assert cli.run([*argv, "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)
+    drawn, (run,) = results["sample"], results["runs"]
+    assert (run["capacity_blocks"], run["num_requests"]) == (1000, drawn["requests"])
+    assert drawn["group_depth_blocks"] == 2
+    assert cli.run(argv) == 0
+    assert f"sample: {drawn['requests']} requests, chosen by their first 2 blocks" in capsys.readouterr().out
+    assert cli.run(["simulate", trace, "--sample", "2"]) == 2
+    assert "above 0 and at most 1, got 2.0" in capsys.readouterr().err
+
+
 def test_texts_are_tokenised_as_the_server_does(
     tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

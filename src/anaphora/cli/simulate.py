@@ -44,6 +44,10 @@ def simulate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to spread the runs over.")] = 1,
+    sample_fraction: Annotated[
+        float,
+        typer.Option("--sample", help="Replay this share of the prompts that begin alike, in caches smaller by it."),
+    ] = 1.0,
     out: Annotated[Path | None, typer.Option(help="Folder for results.json and runs.csv.")] = None,
 ) -> None:
     """Replay a trace through the engine's own cache core: hit rates and ledgers for any memory and policy."""
@@ -52,6 +56,7 @@ def simulate(
     from anaphora.cli.simulation_output import print_simulation, results_of, write_simulation
     from anaphora.sim.capacity import parse_capacities
     from anaphora.sim.prompt_blocks import cut_into_blocks
+    from anaphora.sim.sampling import sample
     from anaphora.sim.sweep import RunPlan, Sweep, core_policy
 
     for name in policy or ():
@@ -62,8 +67,10 @@ def simulate(
     own_size = read.block_size or sweep.block_size
     blocks = [size.num_blocks(sweep.block_size, own_size, sweep.working_set) for size in sizes]
     plans = [RunPlan(name, num_blocks) for name in policy or ["default"] for num_blocks in blocks]
-    runs = _run(sweep, list(dict.fromkeys(plans)), jobs, Console(stderr=True))
-    results = results_of(read, sweep, runs)
+    drawn = None if sample_fraction == 1 else sample(sweep.prompts, sample_fraction)
+    replayed = sweep if drawn is None else Sweep(drawn.prompts, drawn.scale)
+    runs = _run(replayed, list(dict.fromkeys(plans)), jobs, Console(stderr=True))
+    results = results_of(read, sweep, runs, drawn)
     if out is not None:
         write_simulation(results, out)
     if as_json:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from anaphora.sim.sampling import Sample
     from anaphora.sim.sweep import SimulatedRun, Sweep
     from anaphora.traces.request import Trace
 
 
-def results_of(trace: "Trace", sweep: "Sweep", runs: Sequence["SimulatedRun"]) -> dict[str, Any]:
-    """Everything that is printed or written, for machines."""
+def results_of(
+    trace: "Trace", sweep: "Sweep", runs: Sequence["SimulatedRun"], drawn: "Sample | None"
+) -> dict[str, Any]:
+    """Everything that is printed or written, for machines. ``drawn``: the sample that was replayed, if not all."""
     return {
         "trace": {
             "path": str(trace.path),
@@ -34,6 +37,14 @@ def results_of(trace: "Trace", sweep: "Sweep", runs: Sequence["SimulatedRun"]) -
                 for finding in trace.findings
             ],
             "remarks": [str(finding) for finding in trace.findings],
+        },
+        "sample": None
+        if drawn is None
+        else {
+            "requests": len(drawn.prompts),
+            "groups": drawn.num_groups,
+            "group_depth_blocks": drawn.depth,
+            "capacity_scale": drawn.scale,
         },
         "runs": [run.to_json() for run in runs],
     }
@@ -65,6 +76,12 @@ def print_simulation(results: Mapping[str, Any], console: "Console") -> None:
     size = f", block ids for {trace['block_size']} tokens" if trace["block_size"] else ""
     head = f"{Path(trace['path']).name}: {trace['requests']:,} requests ({trace['format']}{size}), "
     console.print(Text(f"{head}{trace['distinct_blocks']:,} distinct blocks of {runs[0]['block_size']}", style="bold"))
+    if results["sample"] is not None:
+        drawn = results["sample"]
+        console.print(
+            f"sample: {drawn['requests']:,} requests, chosen by their first {drawn['group_depth_blocks']} blocks "
+            f"({drawn['groups']:,} groups), in caches of {drawn['capacity_scale']:.4f} of their size"
+        )
     for remark in trace["remarks"]:
         console.print(Text(f"! {remark}", style="yellow"))
     for run in runs:

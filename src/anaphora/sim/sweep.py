@@ -78,10 +78,14 @@ def core_policy(name: str) -> str:
 
 
 class Sweep:
-    """A trace that was cut into blocks, and the caches that it is sent through."""
+    """A trace that was cut into blocks, and the caches that it is sent through.
 
-    def __init__(self, prompts: Sequence[PromptBlocks]) -> None:
+    ``scale``: the share of the whole that the prompts are a sample of; caches are made smaller by it.
+    """
+
+    def __init__(self, prompts: Sequence[PromptBlocks], scale: float = 1.0) -> None:
         self.prompts = prompts
+        self.scale = scale
         self.block_size = prompts[0].block_size
 
     @cached_property
@@ -104,7 +108,8 @@ class Sweep:
         """One cache. ``progress`` is told of requests done; there are two for each of the trace, one for each rule."""
         policy = core_policy(plan.policy)
         unbounded = self.working_set + max(len(prompt.blocks) for prompt in self.prompts)
-        num_blocks = min(plan.num_blocks or unbounded, unbounded)
+        scaled = unbounded if plan.num_blocks is None else max(1, round(plan.num_blocks * self.scale))
+        num_blocks = min(scaled, unbounded)
         engine_future, trace_future = self._futures if plan.policy == BELADY else (None, None)
         config = CacheConfig(num_blocks=num_blocks, block_size=self.block_size, eviction_policy=policy)
         unremembering = CacheConfig(
@@ -129,7 +134,9 @@ class Sweep:
             return [self.run(plan, progress) for plan in plans]
         runs: dict[RunPlan, SimulatedRun] = {}
         spawn = get_context("spawn")  # a fork would copy whatever threads the caller has
-        with ProcessPoolExecutor(min(num_jobs, len(plans)), spawn, _start_worker, (self.prompts,)) as workers:
+        with ProcessPoolExecutor(
+            min(num_jobs, len(plans)), spawn, _start_worker, (self.prompts, self.scale)
+        ) as workers:
             for future in as_completed([workers.submit(_run_in_worker, plan) for plan in plans]):
                 run = future.result()
                 runs[run.plan] = run
@@ -151,8 +158,8 @@ def _collector_paused() -> Iterator[None]:
 _worker_sweep: list[Sweep] = []
 
 
-def _start_worker(prompts: Sequence[PromptBlocks]) -> None:
-    _worker_sweep.append(Sweep(prompts))
+def _start_worker(prompts: Sequence[PromptBlocks], scale: float) -> None:
+    _worker_sweep.append(Sweep(prompts, scale))
 
 
 def _run_in_worker(plan: RunPlan) -> SimulatedRun:
