@@ -63,14 +63,14 @@ def first_light() -> dict[str, Any]:
 
 
 HEADLINE = {
-    "en": "With {tokens} prompt tokens the first token came after **{on:.0f} ms** instead of {off:.0f} ms "
+    "en": "With {tokens:,.0f} prompt tokens the first token came after **{on:.0f} ms** instead of {off:.0f} ms "
     "({reduction:.1f} % less); per 1000 tokens the wait grew by {on_slope:.1f} ms instead of {off_slope:.0f} ms. "
-    "SmolLM2-135M-Instruct, float32, {hardware}; `make bench`, run of {date}, kept under "
+    "SmolLM2-135M-Instruct, float32, {num_cpus} cores of {processor}; `anaphora bench all`, run of {date}, kept under "
     "[benchmarks/results/first-light](benchmarks/results/first-light).",
-    "zh": "prompt 为 {tokens} token 时,首个 token 用了 **{on:.0f} ms**,而不是 {off:.0f} ms(减少 {reduction:.1f} %);"
+    "zh": "prompt 为 {tokens:.0f} token 时,首个 token 用了 **{on:.0f} ms**,而不是 {off:.0f} ms(减少 {reduction:.1f} %);"
     "每 1000 个 token 只多等 {on_slope:.1f} ms,而不是 {off_slope:.0f} ms。"
-    "SmolLM2-135M-Instruct,float32,{hardware};"
-    "`make bench`,{date} 的一次运行,保存在 [benchmarks/results/first-light](benchmarks/results/first-light)。",
+    "SmolLM2-135M-Instruct,float32,{processor} 的 {num_cpus} 个核;"
+    "`anaphora bench all`,{date} 的一次运行,保存在 [benchmarks/results/first-light](benchmarks/results/first-light)。",
 }
 
 
@@ -86,7 +86,8 @@ def headline(language: str) -> str:
         reduction=longest["reduction_percent"],
         on_slope=gradient["fit"]["on"]["slope_ms_per_ktoken"],
         off_slope=gradient["fit"]["off"]["slope_ms_per_ktoken"],
-        hardware=f"{environment['num_cpus']} cores of {environment['processor']}",
+        num_cpus=environment["num_cpus"],
+        processor=environment["processor"],
         date=results["run"]["started_at"][:10],
     )
     return text.translate(str.maketrans(",;()", ",;()")) if language == "zh" else text
@@ -94,7 +95,9 @@ def headline(language: str) -> str:
 
 def cpu_table() -> str:
     """The CPU comparison as the benchmark rendered it from its raw samples."""
-    return (ROOT / "benchmarks" / "results" / "cpu" / "table.md").read_text("utf-8").strip()
+    text = (ROOT / "benchmarks" / "results" / "cpu" / "table.md").read_text("utf-8").strip()
+    _, _, body = text.partition("do not edit.\n\n")
+    return body.replace("\n## ", "\n### ")
 
 
 def command_line() -> str:
