@@ -104,7 +104,7 @@ def command_line() -> str:
     """Help of every verb, as the terminal shows it at 100 columns without colour."""
     env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
     parts = []
-    for verb in ("", "serve", "bench switch", "bench gradient", "bench all", "fit", "report", "fetch"):
+    for verb in ("", "serve", "bench switch", "bench gradient", "bench all", "fit", "report", "simulate", "fetch"):
         command = ["-m", "anaphora", *verb.split(), "--help"]
         shown = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, check=True).stdout
         clean = "\n".join(line.rstrip() for line in shown.strip().splitlines())
