@@ -59,9 +59,10 @@ def _read_mapping(path: Path) -> Mapping[Any, Any]:
         return {}
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must have keys with values, such as 'port: 8000'")
+    assert isinstance(node, yaml.MappingNode)
     keys = [key.value for key, _ in node.value]
-    if len(content) < len(keys):  # YAML's reader lets the last one win without a word
-        twice = next((key for key in keys if keys.count(key) > 1), keys[0])
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:  # YAML's reader lets the last one win without a word
         raise ConfigError(f"{path}: the key {twice!r} is there twice: keep one of them")
     return content
 
