@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from anaphora.engine import EngineConfig
 from anaphora.errors import EngineDeadError, EngineOverloadedError, EngineStepError
 from anaphora.tokenizer.tokenizer import Tokenizer
 from tests.server.live import LiveServer, serving
@@ -35,6 +36,17 @@ def events(response: httpx.Response) -> list[Any]:
     assert response.status_code == 200
     data = [event.removeprefix("data: ") for event in response.text.split("\n\n") if event]
     return [entry if entry == "[DONE]" else json.loads(entry) for entry in data]
+
+
+def test_more_choices_than_the_engine_ever_holds_are_a_mistake(server: LiveServer, backend: ScriptedBackend) -> None:
+    backend.config = EngineConfig(max_num_seqs=1, max_waiting_requests=2)
+    assert len(ask(server, n=3).json()["choices"]) == 3
+    response = ask(server, n=4)
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "n")
+    assert response.json()["error"]["message"] == "n times the number of prompts may be at most 3, got 4"
+    prompts = httpx.post(f"{server.url}/v1/completions", json={"prompt": ["a", "b"], "n": 2})
+    assert (prompts.status_code, prompts.json()["error"]["param"]) == (400, "n")
+    assert len(backend.requests) == 3
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -171,7 +171,7 @@ class AsyncEngine:
             raise self._death
         if self._is_closing:
             raise EngineDeadError("the engine is shutting down and takes no new requests")
-        if len(self._streams) >= self.config.max_num_seqs + self.config.max_waiting_requests:
+        if len(self._streams) >= self.config.max_requests:
             raise EngineOverloadedError(f"{len(self._streams)} requests are being served or wait: try again later")
         if request.request_id in self._streams:
             raise RequestError(f"request id {request.request_id!r} is in use: choose another", param="request_id")

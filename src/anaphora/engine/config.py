@@ -83,6 +83,11 @@ class EngineConfig:
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
 
+    @property
+    def max_requests(self) -> int:
+        """Requests that the engine holds at once, running and waiting."""
+        return self.max_num_seqs + self.max_waiting_requests
+
     def resolve(self, model: ModelConfig) -> EnginePlan:
         """Sizes for ``model``.
 

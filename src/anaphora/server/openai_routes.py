@@ -76,8 +76,11 @@ class OpenAIRoutes:
             )
 
     def _require_few(self, num_choices: int) -> None:
-        """Before any text is tokenised: a million small prompts would keep a core busy for nothing."""
-        most = self._api.settings.max_choices
+        """Before any text is tokenised: a million small prompts would keep a core busy for nothing.
+
+        More than even an idle engine holds is refused too: to try it again later, as a 503 says, would never help.
+        """
+        most = min(self._api.settings.max_choices, self._api.backend.config.max_requests)
         if num_choices > most:
             raise RequestError(f"n times the number of prompts may be at most {most}, got {num_choices}", param="n")
 
