@@ -77,6 +77,7 @@ def test_both_switches_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -
         (["--dtype", "int4"], "--dtype must be 'auto', 'float32', 'bfloat16' or 'float16', got 'int4'"),
         (["--num-threads", "99999"], "--num-threads must be less than or equal to 1024, got '99999'"),
         (["--drain-seconds", "inf"], "--drain-seconds must be less than or equal to 86400, got 'inf'"),
+        (["--seed", str(2**63)], f"--seed must be less than or equal to {2**63 - 1}, got '{2**63}'"),
         (["--host", ""], "--host must have at least 1 character"),
         (["--api-key", ""], "--api-key must not be empty"),
         (["--api-key-file", "/no/such/file"], "cannot read --api-key-file /no/such/file: No such file or directory"),
@@ -157,6 +158,21 @@ def test_every_setting_has_help_and_a_place() -> None:
     for setting in serve_settings().values():
         assert setting.flag.help.endswith(".")
         assert bool(setting.flag.metavar) == (not setting.is_switch and setting.name != "model")
+
+
+def test_the_help_lists_the_choices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert run(["serve", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for option, choices in {
+        "--dtype": "auto, float32, bfloat16, float16",
+        "--device": "auto, cpu",
+        "--load-format": "auto, dummy",
+        "--eviction-policy": "lru",
+    }.items():
+        line = next(line for line in shown.splitlines() if f"{option} " in line)
+        assert f"One of: {choices}. (default: " in line
+    assert shown.count("One of: ") == 4
 
 
 def test_the_engines_settings_are_all_there_with_its_defaults() -> None:

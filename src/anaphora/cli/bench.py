@@ -54,7 +54,7 @@ def bench(
     prefix_tokens: Annotated[int, typer.Option(help="switch: length of the shared system prompt in tokens.")] = 1500,
     questions: Annotated[int, typer.Option(help="switch: how many questions.")] = 8,
     output_tokens: Annotated[int, typer.Option(help="switch: tokens of an answer.")] = 64,
-    lang: Annotated[str, typer.Option(help="Texts in English (en) or Chinese (zh).")] = "en",
+    lang: Annotated[str, typer.Option(metavar="en|zh", help="Texts in English (en) or Chinese (zh).")] = "en",
     tokenizer: Annotated[
         str | None,
         typer.Option(metavar="MODEL", help="Tokenizer for a target that has no /tokenize: a model folder or name."),

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Interval, MinLen
+
+from anaphora.kvcache.eviction import EVICTION_POLICIES
 
 Panel = Literal["Model", "KV cache", "Scheduler", "Server"]
 
@@ -46,7 +48,11 @@ class ServeSettings:
     num_threads: Annotated[
         int | None, Interval(ge=1, le=1024), Flag("Model", "Threads of one matrix product.", "INT", "the usable cores")
     ] = None
-    seed: Annotated[int, Flag("Model", "Where the randomness of requests without a seed begins.", "INT")] = 0
+    seed: Annotated[
+        int,
+        Interval(ge=-(2**63), le=2**63 - 1),
+        Flag("Model", "Where the randomness of requests without a seed begins.", "INT"),
+    ] = 0
     max_model_len: Annotated[
         int | None,
         Ge(1),
@@ -125,6 +131,13 @@ class Setting:
     def option(self) -> str:
         """The flag: ``--max-model-len``."""
         return "--" + self.name.replace("_", "-")
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """All that the value may be, if these are few."""
+        if self.name == "eviction_policy":
+            return tuple(EVICTION_POLICIES)
+        return get_args(self.hint.__origin__) if get_origin(self.hint.__origin__) is Literal else ()
 
     @property
     def is_switch(self) -> bool:

@@ -60,7 +60,8 @@ def _parameters(setting: Setting) -> list[Parameter]:
         ]
     kind = list[str] | None if setting.is_many else str | None
     default = setting.flag.default or ("" if setting.default is None else str(setting.default))
-    shown = f"{setting.flag.help} (default: {default})" if default else setting.flag.help
+    about = f"{setting.flag.help} One of: {', '.join(setting.choices)}." if setting.choices else setting.flag.help
+    shown = f"{about} (default: {default})" if default else about
     return [_parameter(setting.name, kind, _option(setting, setting.option, shown, metavar=setting.flag.metavar))]
 
 
