@@ -1,12 +1,14 @@
 """Both experiments from plan to results on a target with known arithmetic: every figure is exact."""
 
 import asyncio
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.arms import Mechanism, Trial
@@ -14,6 +16,8 @@ from anaphora.lab.bench import make_header, send
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.planning import Plan, make_plan
 from anaphora.lab.report import write_report
+from anaphora.lab.report.tables import PROMPT_TOKENS_NOTE
+from anaphora.lab.report.terminal import print_report
 from anaphora.lab.results import results_of
 from anaphora.traces.records import RECORDS_FILE, RecordWriter, RequestRecord, Run, read_run
 from tests.lab.fakes import FakeServing, FakeTarget
@@ -274,7 +278,11 @@ def test_the_estimate_follows_the_warm_ups_pace(tmp_path: Path) -> None:
 
 def test_a_report_is_made_again_bit_for_bit(tmp_path: Path) -> None:
     bench(tmp_path, SMALL, main=FakeServing(jitter=lambda n: n * 7 % 11))
-    write_report(tmp_path)
+    printed = Console(file=io.StringIO(), width=160)
+    print_report(write_report(tmp_path), printed)
+    assert isinstance(printed.file, io.StringIO)
+    assert PROMPT_TOKENS_NOTE in printed.file.getvalue().splitlines()
+    assert f'<p class="note">{PROMPT_TOKENS_NOTE}</p>' in (tmp_path / "report.html").read_text("utf-8")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert {"results.json", "table.csv", "switch.csv", "report.html", "figure-a-ttft.svg"} <= before.keys()
     for path in tmp_path.iterdir():

@@ -102,7 +102,7 @@ def _table(table: Table) -> str:
         "<tr>" + "".join(_cell("td", cell, is_left) for cell, is_left in zip(row, left, strict=True)) + "</tr>"
         for row in table.rows
     )
-    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
+    note = "".join(f'<p class="note">{escape(line)}</p>' for line in table.note.splitlines())
     return (
         f'<div class="scroll"><table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{note}"

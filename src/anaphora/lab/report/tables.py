@@ -8,10 +8,15 @@ from anaphora.lab.report.words import count, interval, level_of, ms, percent, si
 
 WITNESS_NAMES = {"usage": "usage of the answers", "metrics": "/metrics counters", "predicted": "prediction"}
 
+PROMPT_TOKENS_NOTE = "prompt tokens are those of the shared prefix, of the chat template and of the question together"
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``columns`` whose name begins with ``<`` hold words and go left; all others hold numbers and go right."""
+    """``columns`` whose name begins with ``<`` hold words and go left; all others hold numbers and go right.
+
+    ``note``: what stands below, one line or several.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -104,7 +109,8 @@ def _lengths(gradient: Mapping[str, Any]) -> Table:
         "reduction",
         f"interval at {level_of(row['reduction_percent_interval'] for row in gradient['rows'])}",
     )
-    return Table("Experiment 2: length of the shared prefix", columns, tuple(rows), hit_rate_line(gradient))
+    note = f"{hit_rate_line(gradient)}\n{PROMPT_TOKENS_NOTE}"
+    return Table("Experiment 2: length of the shared prefix", columns, tuple(rows), note)
 
 
 def lines_table(gradient: Mapping[str, Any]) -> Table:
