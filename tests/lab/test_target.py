@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ async def _use(target: OpenAITarget, model: str | None = None, wait_s: float = 3
     try:
         await target.wait_until_ready(limit_s=wait_s)
         await target.choose_model(model)
+        await target.wait_until_answering(limit_s=wait_s)
         return (await target.chat(ASK)).answer.error
     finally:
         await target.close()
@@ -72,9 +74,36 @@ def test_a_server_that_is_loading_is_waited_for_up_to_a_limit() -> None:
         use(loading, wait_s=0)
 
 
+def test_a_server_that_lists_its_model_while_loading_is_waited_for_too() -> None:
+    asked: list[int] = []
+    loading = routes_of_case("b-loading.json", asked) | {
+        "GET /v1/models": routes_of_case("b-loading.json")["GET /v1/models"]
+    }
+    assert use(loading) is None
+    assert len(asked) == 4  # two refusals, the first answer, and the chat itself
+    with pytest.raises(TargetError, match="is still loading after 0 s: try again later, or raise --wait"):
+        use(loading | {"POST /v1/chat/completions": lambda *_: as_json({"error": {"message": "x"}}, 503)}, wait_s=0)
+
+
 @pytest.mark.parametrize("path", ["", "/v1", "/v1/", "/"])
 def test_the_base_url_works_with_and_without_its_version(path: str) -> None:
     assert use(routes_of_case("c-missing-v1.json"), path) is None
+
+
+@pytest.mark.parametrize("path", ["/v1/v1", "/api", "/v2"])
+def test_another_path_names_the_base_url_to_try(path: str) -> None:
+    absent = as_json({"detail": "Not Found"}, 404)
+    api = BaseUrl.parse(f"http://127.0.0.1:1{path}").api
+    routes: dict[str, Route] = {
+        f"GET {api}/models": lambda *_: absent,
+        f"POST {api}/chat/completions": lambda *_: absent,
+    }
+    with pytest.raises(
+        TargetError, match=rf"has no {api}/models \(HTTP 404\): try --target http://127\.0\.0\.1:\d+; or"
+    ):
+        use(routes, path)
+    error = use(routes, path, model="any") or ""
+    assert re.fullmatch(rf"HTTP 404: Not Found at {api}/chat/completions: try --target http://127\.0\.0\.1:\d+", error)
 
 
 def test_a_web_page_is_no_api() -> None:
@@ -109,7 +138,9 @@ def test_the_model_is_found_or_the_nearest_named() -> None:
     with pytest.raises(TargetError, match=r"has no model 'qwen-7b'; the nearest that it lists is 'qwen2.5-7b'"):
         use(two, model="qwen-7b")
     no_list = {k: v for k, v in openai_routes(FakeServing()).items() if "models" not in k}
-    with pytest.raises(TargetError, match=r"lists 0 models \(none\)"):
+    with pytest.raises(TargetError, match=r"lists 0 models \(none\): choose one with --model"):
+        use({"GET /v1/models": lambda *_: as_json({"data": []})})
+    with pytest.raises(TargetError, match=r"has no /v1/models \(HTTP 404\): check the address.*; or say --model if"):
         use(no_list)
     assert use(no_list, model="any") is None
     with pytest.raises(TargetError, match="gives no list of models: the answer has no data"):

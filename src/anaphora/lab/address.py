@@ -55,5 +55,12 @@ class BaseUrl:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
 
+    @property
+    def other_try(self) -> str:
+        """What to do where this address has no API behind it, as words."""
+        if self.api == "/v1":
+            return "check the address: the API is looked for below /v1"
+        return f"try --target {self.scheme}://{self.authority}"
+
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.root}"

@@ -89,6 +89,7 @@ async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Observe
     target = OpenAITarget(base, clock=time.monotonic_ns, api_key=key, api_key_env=options.api_key_env)
     await target.wait_until_ready(limit_s=options.wait_s, on_wait=observer.waiting)
     await _prepare(target, options.model, stack)
+    await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
     return target
 
 

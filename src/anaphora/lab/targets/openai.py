@@ -3,7 +3,7 @@
 import asyncio
 import difflib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from anaphora.traces.records import CounterReading
 
 _LOADING = 503
 _REFUSED = (401, 403)
+_NOT_FOUND = 404
 _POLL_S = 0.25
 
 
@@ -63,14 +64,27 @@ class OpenAITarget:
         self._api_key_env = api_key_env
         self._timeout_s = request_timeout_s
         self._has_tokenizer = self._has_metrics = True
+        self._is_listed = False
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         self._client = HttpClient(base, headers=headers, clock=clock)
 
     async def wait_until_ready(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
         """Wait while the server says that it is loading. Raises :class:`TargetError` when it cannot be used at all."""
+        await self._while_loading(lambda: self._get(f"{self.base.api}/models"), limit_s, on_wait)
+
+    async def wait_until_answering(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
+        """Wait for a first answer: some servers list the model that they still load, and refuse chats with 503."""
+        messages = [{"role": "user", "content": "Hi"}]
+        body = json.dumps({"model": self.model, "messages": messages, "max_tokens": 1}).encode()
+        path = f"{self.base.api}/chat/completions"
+        await self._while_loading(lambda: self._fetch("POST", path, body, self._timeout_s), limit_s, on_wait)
+
+    async def _while_loading(
+        self, ask: Callable[[], Awaitable[_Body]], limit_s: float, on_wait: Callable[[str], None]
+    ) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
-        while (await self._get(f"{self.base.api}/models")).status == _LOADING:
+        while (await ask()).status == _LOADING:
             if loop.time() > deadline:
                 raise TargetError(f"{self.base} is still loading after {limit_s:g} s: try again later, or raise --wait")
             on_wait("the server is loading its model")
@@ -79,15 +93,21 @@ class OpenAITarget:
     async def choose_model(self, wanted: str | None) -> None:
         """Settle on ``wanted`` or, without a wish, on the only model that the server lists."""
         rows = await self._models()
-        names = [str(row.get("id")) for row in rows]
+        names = [str(row.get("id")) for row in rows or ()]
         if wanted is None and len(names) != 1:
+            if rows is None:
+                raise TargetError(
+                    f"{self.base} has no {self.base.api}/models (HTTP 404): {self.base.other_try}; or say --model if "
+                    "that is right"
+                )
             listed = ", ".join(names[:8]) or "none"
             raise TargetError(f"{self.base} lists {len(names)} models ({listed}): choose one with --model")
         if wanted is not None and names and wanted not in names:
             near = difflib.get_close_matches(wanted, names, 1, 0.0)[0]
             raise TargetError(f"{self.base} has no model {wanted!r}; the nearest that it lists is {near!r}")
         self.model = wanted or names[0]
-        row = next((row for row in rows if row.get("id") == self.model), {})
+        self._is_listed = self.model in names
+        row = next((row for row in rows or () if row.get("id") == self.model), {})
         limit = row.get("max_model_len") or row.get("context_length")
         self.max_model_len = limit if isinstance(limit, int) else None
 
@@ -110,6 +130,8 @@ class OpenAITarget:
         answer = reader.finish(complete=exchange.complete)
         if exchange.status in _REFUSED:
             answer.error = self._refusal(exchange.status)
+        elif exchange.status == _NOT_FOUND and not self._is_listed:
+            answer.error = f"{answer.error} at {self.base.api}/chat/completions: {self.base.other_try}"
         return Reply(exchange.sent_ns, exchange.first_byte_ns, exchange.end_ns, exchange.connection_reused, answer)
 
     async def open_connection(self) -> None:
@@ -173,10 +195,11 @@ class OpenAITarget:
         self._has_metrics = False
         return None
 
-    async def _models(self) -> list[Mapping[str, Any]]:
+    async def _models(self) -> list[Mapping[str, Any]] | None:
+        """The models that the server lists; ``None`` if it has no such list, as some APIs have not."""
         answer = await self._get(f"{self.base.api}/models")
-        if answer.status == 404 and "json" in answer.headers.get("content-type", ""):
-            return []  # an API without a model list: --model must say it
+        if answer.status == _NOT_FOUND and "json" in answer.headers.get("content-type", ""):
+            return None
         try:
             value = answer.json()
         except TargetError as error:
@@ -196,9 +219,9 @@ class OpenAITarget:
             raise TargetError(f"{self.base} redirects to {where}: give that address as --target")
         return answer
 
-    async def _fetch(self, method: str, path: str, body: bytes = b"") -> _Body:
+    async def _fetch(self, method: str, path: str, body: bytes = b"", timeout_s: float = 60.0) -> _Body:
         answer = _Body()
-        await self._client.exchange(method, path, body=body, sink=answer, timeout_s=60.0)
+        await self._client.exchange(method, path, body=body, sink=answer, timeout_s=timeout_s)
         return answer
 
     def _refusal(self, status: int) -> str:
