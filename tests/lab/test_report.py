@@ -1,12 +1,15 @@
 """The page and the figures: nothing from outside is trusted, nothing is loaded, nothing is clipped."""
 
 import dataclasses
+import errno
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from anaphora.lab.report import write_report
+import pytest
+
+from anaphora.lab.report import figures, write_report
 from anaphora.lab.report.tables import plain_rows
 from anaphora.lab.report.words import answer, interval, percent, signed_percent
 from anaphora.traces.records import RECORDS_FILE, CounterReading, RecordWriter, RequestRecord, RunHeader
@@ -130,6 +133,23 @@ def test_a_loss_is_printed_as_a_loss(tmp_path: Path) -> None:
     results = write_report(tmp_path)
     assert results["experiments"]["switch"]["reduction_percent"]["ttft"] == -20
     assert "from 100.0 to 120.0 ms (+20.0%)" in answer(results)
+
+
+def test_a_full_disk_leaves_the_report_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(figure: object, stem: Path) -> None:
+        stem.with_suffix(".png").write_bytes(b"half a fig")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write(tmp_path, both_arms(100, 10))
+    write_report(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr(figures, "save", save)
+    (tmp_path / RECORDS_FILE).unlink()
+    write(tmp_path, both_arms(100, 20))
+    before[RECORDS_FILE] = (tmp_path / RECORDS_FILE).read_bytes()
+    with pytest.raises(OSError, match="No space left"):
+        write_report(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_words() -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from anaphora.lab.report import figures
 from anaphora.lab.report.page import page
 from anaphora.lab.results import results_of
-from anaphora.traces.records import read_run
+from anaphora.traces.records import RequestRecord, read_run
 
 GRADIENT_COLUMNS = ("prompt_tokens", "off_ttft_ms", "on_ttft_ms", "saved_ms", "reduction_percent")
 SWITCH_COLUMNS = ("index", "question", "phase", "prompt_tokens", "off_ttft_ms", "on_ttft_ms", "off_e2e_ms", "on_e2e_ms")
@@ -17,9 +18,18 @@ SWITCH_COLUMNS = ("index", "question", "phase", "prompt_tokens", "off_ttft_ms", 
 
 def write_report(folder: Path) -> dict[str, Any]:
     """Make ``results.json``, the tables, the figures and ``report.html`` from the folder's records; returns the
-    results."""
+    results. What was there before is replaced once all is written: a full disk leaves no half report."""
     run = read_run(folder)
     results = results_of(run)
+    with tempfile.TemporaryDirectory(prefix=".report-", dir=folder) as name:
+        fresh = Path(name)
+        _write_all(fresh, results, run.requests)
+        for path in sorted(fresh.iterdir()):
+            path.replace(folder / path.name)
+    return results
+
+
+def _write_all(folder: Path, results: Mapping[str, Any], records: Sequence[RequestRecord]) -> None:
     text = json.dumps(results, ensure_ascii=False, indent=2, allow_nan=False)
     (folder / "results.json").write_text(text + "\n", "utf-8")
     experiments = results["experiments"]
@@ -29,11 +39,10 @@ def write_report(folder: Path) -> dict[str, Any]:
         _write_csv(folder / "switch.csv", SWITCH_COLUMNS, experiments["switch"]["rows"])
     drawn: dict[str, str] = {}
     for name in figures.figure_names(results):
-        figure = figures.draw(name, results, run.requests)
+        figure = figures.draw(name, results, records)
         figures.save(figure, folder / name)
         drawn[name] = figures.inline_svg(figure)
     (folder / "report.html").write_text(page(results, drawn), "utf-8")
-    return results
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
