@@ -90,7 +90,7 @@ def test_a_wrong_value_is_one_line(argv: list[str], message: str, capsys: pytest
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--eviction-policy", "fifo"], "eviction_policy 'fifo' is not known"),
+        (["--eviction-policy", "oracle"], "eviction_policy 'oracle' is not known"),
         (["/no/such/model"], "/no/such/model"),
         (["--host", "no.such.host.invalid"], "--host no.such.host.invalid cannot be resolved"),
     ],
@@ -168,7 +168,7 @@ def test_the_help_lists_the_choices(capsys: pytest.CaptureFixture[str], monkeypa
         "--dtype": "auto, float32, bfloat16, float16",
         "--device": "auto, cpu",
         "--load-format": "auto, dummy",
-        "--eviction-policy": "lru",
+        "--eviction-policy": "default, fifo, lfu, lru, s3fifo, slru",
     }.items():
         line = next(line for line in shown.splitlines() if f"{option} " in line)
         assert f"One of: {choices}. (default: " in line

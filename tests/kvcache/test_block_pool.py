@@ -2,7 +2,7 @@ import pytest
 
 from anaphora.kvcache.block import Block
 from anaphora.kvcache.block_pool import BlockPool
-from anaphora.kvcache.eviction import LRUEviction
+from anaphora.kvcache.eviction.lru import LRUEviction
 from anaphora.kvcache.prefix_index import PrefixNode
 from anaphora.types import BlockId, Namespace
 
@@ -19,7 +19,7 @@ def make_pool(num_blocks: int) -> tuple[BlockPool, list[int]]:
         block.node.detach()
         evicted.append(block.block_id)
 
-    return BlockPool(num_blocks, LRUEviction(), on_evict), evicted
+    return BlockPool(num_blocks, LRUEviction(num_blocks), on_evict), evicted
 
 
 def ids(blocks: list[Block]) -> list[int]:
@@ -66,15 +66,18 @@ def test_a_block_that_is_held_again_is_no_victim_and_becomes_the_last_one_when_r
     assert pool.eviction_order() == (1, 2, 0)
 
 
-def test_a_discarded_block_is_blank() -> None:
-    pool, _ = make_pool(2)
-    (block,) = pool.take(1)
-    cache(block)
-    pool.release(block)
-    assert block.node is not None
-    block.node.detach()
-    pool.discard(block)
-    assert (pool.blank_ids(), pool.eviction_order()) == ((0, 1), ())
+def test_a_cleared_pool_is_blank_and_is_not_cleared_while_a_block_is_held() -> None:
+    pool, _ = make_pool(3)
+    blocks = pool.take(2)
+    for block in blocks:
+        cache(block)
+    pool.release(blocks[0])
+    with pytest.raises(AssertionError, match="in use"):
+        pool.clear(LRUEviction(3))
+    pool.release(blocks[1])
+    pool.clear(LRUEviction(3))
+    assert (pool.blank_ids(), pool.eviction_order(), pool.num_cached_only) == ((0, 1, 2), (), 0)
+    assert [block.node for block in blocks] == [None, None]
 
 
 def test_taking_more_than_there_is_and_releasing_twice_are_broken_invariants() -> None:

@@ -23,6 +23,10 @@ def test_a_value_out_of_range_is_refused_by_name(setting: dict[str, int], messag
         CacheConfig(**({"num_blocks": 4} | setting))  # type: ignore[arg-type]
 
 
-def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="eviction_policy 'fifo' is not known; choose one of: lru"):
-        CacheConfig(num_blocks=4, eviction_policy="fifo")
+@pytest.mark.parametrize(
+    ("name", "hint"), [("fifa", "did you mean 'fifo'\\? choose"), ("oracle", "choose")], ids=["near", "far"]
+)
+def test_an_unknown_policy_is_refused_with_the_nearest_and_all_known_ones(name: str, hint: str) -> None:
+    message = f"^eviction_policy '{name}' is not known; {hint} one of: default, fifo, lfu, lru, s3fifo, slru$"
+    with pytest.raises(ConfigError, match=message):
+        CacheConfig(num_blocks=4, eviction_policy=name)

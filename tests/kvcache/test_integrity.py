@@ -45,7 +45,7 @@ def one_reference_too_many(cache: KVCacheManager) -> None:
 
 
 def a_block_lost(cache: KVCacheManager) -> None:
-    cache.pool._policy.pop_victim()
+    cache.pool.policy.pop_victim()
 
 
 def a_blank_block_in_the_index(cache: KVCacheManager) -> None:
@@ -60,8 +60,9 @@ def a_cached_block_without_node(cache: KVCacheManager) -> None:
 
 
 def a_parent_before_its_child(cache: KVCacheManager) -> None:
-    victim = cache.pool._policy.pop_victim()
-    cache.pool._policy.add(victim)
+    parent = find(cache, 1, 2)
+    parent.released_at = 0
+    cache.pool.policy.add(parent)
 
 
 def a_table_whose_ids_are_stale(cache: KVCacheManager) -> None:

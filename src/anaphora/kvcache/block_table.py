@@ -27,10 +27,13 @@ class BlockTable:
         "borrowed_from",
         "namespace",
         "node",
+        "num_found",
         "num_indexed",
+        "num_prompt_tokens",
         "pending",
         "request_id",
         "tokens",
+        "turn",
     )
 
     def __init__(self, request_id: RequestId, namespace: Namespace, tokens: TokenBlocks) -> None:
@@ -41,6 +44,12 @@ class BlockTable:
         self.num_indexed = 0
         self.node: PrefixNode | None = None
         self.pending: list[PrefixNode] = []
+        self.num_prompt_tokens = tokens.num_tokens
+        """Tokens known at the admission: those that come later are the answer's."""
+        self.num_found = 0
+        """Blocks whose content was known when the request was admitted: cached, pending, or evicted and remembered."""
+        self.turn = 1
+        """One more than that of the last block found."""
         self.borrowed_from: set[RequestId] = set()
         """Requests whose pending blocks this one has matched in this step."""
         self._ids: tuple[BlockId, ...] = ()

@@ -1,6 +1,7 @@
 """What a prefix cache is made of, as one frozen, checked value."""
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from anaphora.errors import ConfigError
 from anaphora.kvcache.eviction import EVICTION_POLICIES
@@ -38,7 +39,9 @@ class CacheConfig:
                 raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
         if self.eviction_policy not in EVICTION_POLICIES:
             known = ", ".join(sorted(EVICTION_POLICIES))
-            raise ConfigError(f"eviction_policy {self.eviction_policy!r} is not known; choose one of: {known}")
+            nearest = get_close_matches(self.eviction_policy, EVICTION_POLICIES, n=1)
+            hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+            raise ConfigError(f"eviction_policy {self.eviction_policy!r} is not known; {hint}choose one of: {known}")
 
     @property
     def num_slots(self) -> int:

@@ -9,6 +9,8 @@ from anaphora.kvcache.block_table import BlockTable
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.events import CacheListener
 from anaphora.kvcache.eviction import EVICTION_POLICIES
+from anaphora.kvcache.eviction.policy import EvictionPolicy
+from anaphora.kvcache.eviction.visit import visits
 from anaphora.kvcache.explain import explain
 from anaphora.kvcache.integrity import check_integrity
 from anaphora.kvcache.ledger import Ledger
@@ -34,7 +36,7 @@ class KVCacheManager:
         self.config = config
         self.stats = CacheStats()
         self.prefixes = PrefixCache(config, self.stats, listener, root_key)
-        self.pool = BlockPool(config.num_blocks, EVICTION_POLICIES[config.eviction_policy](), self.prefixes.evict)
+        self.pool = BlockPool(config.num_blocks, self._new_policy(), self.prefixes.evict)
         self._tables: dict[RequestId, BlockTable] = {}
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -90,12 +92,14 @@ class KVCacheManager:
         for node in match.nodes:
             assert node.block is not None
             self.pool.acquire(node.block)
+            node.num_uses += 1
             if node.owner is not None:
                 table.borrowed_from.add(node.owner)
         table.extend([node.block for node in match.nodes if node.block is not None])
         table.num_indexed = len(match.nodes)
         table.node = match.nodes[-1] if match.nodes else None
         self._tables[request_id] = table
+        self._come_back(table, match)
         self._grow(table, num_tokens, step)
         return table
 
@@ -135,23 +139,28 @@ class KVCacheManager:
             return ()
         return tuple(table.request_id for table in self._tables.values() if request_id in table.borrowed_from)
 
-    def free(self, request_id: RequestId) -> None:
-        """Take a request's blocks back, tail first, so that the beginning of a prompt outlives its end."""
+    def free(self, request_id: RequestId, *, num_answer_tokens: int | None = None) -> None:
+        """Take a request's blocks back, tail first, so that the beginning of a prompt outlives its end.
+
+        ``num_answer_tokens``: how many tokens were generated, where the request's own tokens do not show it.
+        """
         assert not self.dependents(request_id), self.dependents(request_id)
         self.withdraw(request_id)
         table = self._tables.pop(request_id)
-        for block in reversed(table.blocks):
-            self.pool.release(block)
+        if num_answer_tokens is None:
+            num_answer_tokens = table.tokens.num_tokens - table.num_prompt_tokens
+        num_found = table.num_found
+        found, added = visits(table.turn, num_found, max(table.num_indexed - num_found, 0), num_answer_tokens)
+        for position in reversed(range(len(table.blocks))):
+            self.pool.release(table.blocks[position], found if position < num_found else added)
+        for visit in (found, added):
+            self.pool.policy.leave(visit, self.stats.num_stored_blocks)
 
     def reset(self) -> bool:
         """Forget all that is cached and remembered. ``False``, and no change, while any request holds blocks."""
         if self._tables:
             return False
-        for block_id in self.pool.eviction_order():
-            block = self.pool.blocks[block_id]
-            assert block.node is not None
-            block.node.detach()
-            self.pool.discard(block)
+        self.pool.clear(self._new_policy())
         self.prefixes.clear()
         return True
 
@@ -171,6 +180,24 @@ class KVCacheManager:
         check_integrity(self)
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _new_policy(self) -> EvictionPolicy:
+        return EVICTION_POLICIES[self.config.eviction_policy](self.config.num_blocks)
+
+    def _come_back(self, table: BlockTable, match: Match) -> None:
+        """Tell the policy what a request asks for that is there, or was there until not long ago."""
+        if not match.lookup:
+            return
+        nodes = list(match.nodes)
+        node = table.node
+        for tokens in match.tokens.full[len(nodes) :]:
+            node = self.prefixes.index.child(match.namespace, node, tokens)
+            if node is None or node.evicted_at is None:
+                break
+            nodes.append(node)
+        table.num_found = len(nodes)
+        table.turn = nodes[-1].turn + 1 if nodes else 1
+        self.pool.policy.come_back(nodes, self.stats.num_stored_blocks)
 
     def _num_blocks(self, num_tokens: int) -> int:
         return -(-num_tokens // self.config.block_size)

@@ -70,6 +70,9 @@ class PrefixCache:
             memory.drop_eviction(node)
         node.census = (parent.census or self.census).enter(node.tokens)
         self._stats.num_stored_blocks += 1
+        node.num_stores += 1
+        node.num_uses = 0
+        node.stored_at = self._stats.num_stored_blocks
         if self._events:
             self._events.stored(node, block.block_id)
 

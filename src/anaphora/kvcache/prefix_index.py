@@ -8,6 +8,7 @@ from anaphora.types import BlockKey, Namespace, RequestId
 
 if TYPE_CHECKING:
     from anaphora.kvcache.census import CensusNode
+    from anaphora.kvcache.eviction.visit import Visit
 
 
 class PrefixNode:
@@ -29,10 +30,17 @@ class PrefixNode:
         "evicted_at",
         "key",
         "namespace",
+        "num_attached_children",
+        "num_stores",
+        "num_uses",
         "owner",
         "parent",
+        "released_at",
         "step",
+        "stored_at",
         "tokens",
+        "turn",
+        "visit",
     )
 
     def __init__(self, namespace: Namespace, parent: "PrefixNode | None", tokens: bytes) -> None:
@@ -46,6 +54,21 @@ class PrefixNode:
         self.evicted_at: int | None = None
         self.census: CensusNode | None = None
         self.key: BlockKey | None = None
+        # What eviction policies want to know; an evicted node keeps it as long as it is remembered.
+        self.num_attached_children = 0
+        """Children that have a block."""
+        self.num_stores = 0
+        """How often it was cached, counting from when it was first known."""
+        self.num_uses = 0
+        """Requests that found it since it is cached."""
+        self.stored_at = 0
+        """Its place in the order in which blocks were cached."""
+        self.released_at = 0
+        """Its place in the order in which blocks were given up by the last request that held them."""
+        self.turn = 0
+        """How many requests, one continuing the other, led to it; 0 until the first of them has left."""
+        self.visit: Visit | None = None
+        """With which blocks it was given up; ``None`` while a request holds it or has come back for it."""
 
     def is_usable(self, step: int | None) -> bool:
         """Whether its keys and values may be read by a request of ``step``: cached, or pending in that very step."""
@@ -57,6 +80,8 @@ class PrefixNode:
         assert block.node is None, block
         self.block = block
         block.node = self
+        if self.parent is not None:
+            self.parent.num_attached_children += 1
 
     def detach(self) -> Block:
         """Take the node's block away."""
@@ -67,6 +92,8 @@ class PrefixNode:
         self.owner = None
         self.step = None
         block.node = None
+        if self.parent is not None:
+            self.parent.num_attached_children -= 1
         return block
 
 

@@ -13,6 +13,7 @@ from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.ledger import Ledger, Reason
 from anaphora.kvcache.manager import KVCacheManager
 from anaphora.kvcache.match import Match
+from anaphora.kvcache.prefix_index import PrefixNode
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.sim.belady import BeladyEviction
 from anaphora.sim.prompt_blocks import PromptBlocks
@@ -30,7 +31,7 @@ class CacheReplay:
         self._next_uses = next_uses
         self._belady: BeladyEviction | None = None
         if next_uses is not None:
-            self._belady = BeladyEviction()
+            self._belady = BeladyEviction(config.num_blocks)
             self.manager.pool = BlockPool(config.num_blocks, self._belady, self.manager.prefixes.evict)
         self._num_requests = 0
 
@@ -69,7 +70,7 @@ class CacheReplay:
         if remembered is not None:
             manager.remember_prompt(match.namespace, remembered.to_bytes(), request_id)
         manager.commit(request_id, num_tokens)
-        self._end_request(num_full)
+        self._end_request([block.node for block in table.blocks[:num_full] if block.node is not None])
         manager.free(request_id)
 
     def _touch(self, match: Match) -> None:
@@ -77,13 +78,13 @@ class CacheReplay:
         blocks = [node.block for node in match.nodes if node.block is not None]
         for block in blocks:
             self.manager.pool.acquire(block)
-        self._end_request(len(blocks))
+        self._end_request(match.nodes)
         for block in reversed(blocks):
             self.manager.pool.release(block)
 
-    def _end_request(self, num_blocks: int) -> None:
+    def _end_request(self, nodes: Sequence[PrefixNode]) -> None:
         if self._belady is not None and self._next_uses is not None:
-            self._belady.expect(self._next_uses[self._num_requests][:num_blocks])
+            self._belady.expect(nodes, self._next_uses[self._num_requests][: len(nodes)])
         self._num_requests += 1
 
 
