@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,14 @@ def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = list(csv.DictReader((tmp_path / "out" / "runs.csv").read_text().splitlines()))
     assert [row["capacity_blocks"] for row in rows] == ["4", ""]
     assert json.loads((tmp_path / "out" / "results.json").read_text())["trace"]["requests"] == 7
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<svg") == 2
+    assert not re.search(r'(src|href)="(?!#)|url\((?!#)|@import', page.replace('xlink:href="#', "")), (
+        "the page loads something"
+    )
+    assert {path.name for path in (tmp_path / "out").glob("figure-*")} == {
+        f"figure-{name}.{kind}" for name in ("hit-rate", "ledger") for kind in ("png", "svg")
+    }
 
 
 def test_a_sample_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,9 @@ def simulate(
         float,
         typer.Option("--sample", help="Replay this share of the prompts that begin alike, in caches smaller by it."),
     ] = 1.0,
-    out: Annotated[Path | None, typer.Option(help="Folder for results.json and runs.csv.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results.json, runs.csv, figures and report.html.")
+    ] = None,
 ) -> None:
     """Replay a trace through the engine's own cache core: hit rates and ledgers for any memory and policy."""
     from rich.console import Console
@@ -72,7 +74,10 @@ def simulate(
     runs = _run(replayed, list(dict.fromkeys(plans)), jobs, Console(stderr=True))
     results = results_of(read, sweep, runs, drawn)
     if out is not None:
+        from anaphora.cli.simulation_page import write_page
+
         write_simulation(results, out)
+        write_page(results, out)
     if as_json:
         typer.echo(json.dumps(results, ensure_ascii=False, allow_nan=False))
     else:
