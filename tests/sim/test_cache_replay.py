@@ -3,6 +3,7 @@
 import json
 import os
 from array import array
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from anaphora.sim.prompt_blocks import PromptBlocks, cut_into_blocks
 from anaphora.sim.sweep import RunPlan, SimulatedRun, Sweep
 from anaphora.traces.reader import read_trace
 from anaphora.traces.request import TextPrompt, TokenPrompt, Trace, TraceRequest
+from anaphora.types import RequestId
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = DATA / "cases"
@@ -86,6 +88,24 @@ def test_a_prompts_beginning_outlives_its_end() -> None:
     result = run(cut_into_blocks(token_trace(first, other, first)), num_blocks=12)
     assert result.engine.num_cached_tokens == 128
     assert result.engine.num_tokens_by_reason[Reason.EVICTED] == 32
+
+
+def test_policies_learn_how_long_the_answers_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = token_trace([1] * 40, [2] * 40)
+    requests = (replace(trace.requests[0], num_output_tokens=7), trace.requests[1])
+    replay = CacheReplay(CacheConfig(num_blocks=8))
+    told: list[int | None] = []
+    free = replay.manager.free
+
+    def listening(request_id: RequestId, *, num_answer_tokens: int | None = None) -> None:
+        told.append(num_answer_tokens)
+        free(request_id, num_answer_tokens=num_answer_tokens)
+
+    monkeypatch.setattr(replay.manager, "free", listening)
+    for prompt in cut_into_blocks(replace(trace, requests=requests)):
+        replay.ask(prompt)
+        replay.ask_by_trace_rule(prompt)
+    assert told == [7, 7, None, None]  # by either rule; a trace may not say it
 
 
 def test_no_block_is_lost_on_the_way() -> None:

@@ -46,7 +46,7 @@ class CacheReplay:
         num_blocks = manager.config.num_blocks
         if len(prompt.blocks) > num_blocks:
             match = manager.match(prompt.namespace, prompt.for_engine(num_blocks))
-        self._compute(match, match.tokens.num_tokens, len(match.tokens.full), whole.tokens)
+        self._compute(match, match.tokens.num_tokens, len(match.tokens.full), whole.tokens, prompt.num_output_tokens)
         manager.stats.count(ledger)
         return ledger
 
@@ -59,10 +59,17 @@ class CacheReplay:
         if num_hits >= num_blocks:
             self._touch(match)
         else:
-            self._compute(match, num_blocks, num_blocks, None)
+            self._compute(match, num_blocks, num_blocks, None, prompt.num_output_tokens)
         return num_hits
 
-    def _compute(self, match: Match, num_tokens: int, num_full: int, remembered: TokenBlocks | None) -> None:
+    def _compute(
+        self,
+        match: Match,
+        num_tokens: int,
+        num_full: int,
+        remembered: TokenBlocks | None,
+        num_output_tokens: int | None,
+    ) -> None:
         """A request that nobody disturbs."""
         manager, request_id = self.manager, RequestId(f"replayed-{self._num_requests + 1}")
         table = manager.admit(request_id, match, num_tokens, step=self._num_requests)
@@ -71,7 +78,7 @@ class CacheReplay:
             manager.remember_prompt(match.namespace, remembered.to_bytes(), request_id)
         manager.commit(request_id, num_tokens)
         self._end_request([block.node for block in table.blocks[:num_full] if block.node is not None])
-        manager.free(request_id)
+        manager.free(request_id, num_answer_tokens=num_output_tokens)
 
     def _touch(self, match: Match) -> None:
         """Use blocks, all of which are there."""

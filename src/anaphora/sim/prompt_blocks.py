@@ -48,6 +48,8 @@ class PromptBlocks(NamedTuple):
     block_size: int
     is_hashed: bool
     arrival_s: float | None
+    num_output_tokens: int | None
+    """Length of the answer, where the trace tells it: an eviction policy may learn from it."""
 
     @property
     def num_full_blocks(self) -> int:
@@ -106,7 +108,11 @@ def cut_into_blocks(trace: Trace, block_size: int | None = None) -> list[PromptB
                 blocks, num_tokens, is_hashed = _packed_blocks(token_ids, size), len(token_ids), False
             case _:
                 raise TraceError(f"prompts of {trace.path.name} are texts: name the model whose tokens count (--model)")
-        prompts.append(PromptBlocks(request.namespace, blocks, num_tokens, size, is_hashed, request.arrival_s))
+        prompts.append(
+            PromptBlocks(
+                request.namespace, blocks, num_tokens, size, is_hashed, request.arrival_s, request.num_output_tokens
+            )
+        )
     return prompts
 
 
