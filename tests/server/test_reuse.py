@@ -167,11 +167,15 @@ def test_a_reset_forgets_all_blocks(client: httpx.Client) -> None:
 
 def test_a_reset_is_refused_while_blocks_are_in_use(live: LiveServer, client: httpx.Client) -> None:
     prompt = list(range(338, 388))
-    complete(client, prompt)
-    # few choices: many would keep the event loop from the reset until the engine has generated them all
     body = {"prompt": [5], "n": 4, "max_tokens": 500, "ignore_eos": True, "stream": True}
-    with httpx.stream("POST", f"{live.url}/v1/completions", json=body) as running:
-        next(running.iter_bytes())
-        response = client.post("/reset_prefix_cache")
-        assert (response.status_code, response.json()["error"]["code"]) == (409, "cache_in_use")
-        assert cached(complete(client, prompt)) == 48
+    for _ in range(30):  # on a busy machine all may be generated before the reset comes: then it is truthful
+        complete(client, prompt)
+        with httpx.stream("POST", f"{live.url}/v1/completions", json=body) as running:
+            next(running.iter_bytes())
+            response = client.post("/reset_prefix_cache")
+            if response.status_code == 409:
+                assert response.json()["error"]["code"] == "cache_in_use"
+                assert cached(complete(client, prompt)) == 48
+                return
+        assert response.json() == {"reset": True}
+    pytest.fail("no reset was refused")
