@@ -19,16 +19,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tokenizer": {"checkpoints"},
     "traces": set(),
     "protocol": set(),
-    "sim": {"scheduler", "kvcache", "traces", "tokenizer", "checkpoints"},
+    "report": set(),
+    "sim": {"scheduler", "kvcache", "traces", "tokenizer", "checkpoints", "report"},
     "models": {"checkpoints"},
     "engine": {"scheduler", "kvcache", "tokenizer", "models", "checkpoints"},
     "server": {"engine", "protocol", "tokenizer"},
-    "lab": {"protocol", "traces", "sim", "tokenizer", "checkpoints"},
-    "cli": {"kvcache", "checkpoints", "tokenizer", "traces", "protocol", "sim", "engine", "server", "lab"},
+    "lab": {"protocol", "traces", "sim", "tokenizer", "checkpoints", "report"},
+    "cli": {"kvcache", "checkpoints", "tokenizer", "traces", "protocol", "sim", "engine", "server", "lab", "report"},
     "__init__": {"engine"},
     "__main__": {"cli"},
 }
-PLAIN_ROOMS = ["kvcache", "scheduler", "checkpoints", "tokenizer", "traces", "protocol", "sim", "lab", "cli"]
+PLAIN_ROOMS = ["kvcache", "scheduler", "checkpoints", "tokenizer", "traces", "protocol", "report", "sim", "lab", "cli"]
 STANDARD_LIBRARY_ONLY = ["types", "errors", "kvcache", "scheduler"]
 NOT_IN_THE_CORE = {"time", "os", "random", "socket", "asyncio", "logging", "datetime", "threading"}
 

@@ -25,7 +25,7 @@ def fit(
 
     from anaphora.lab.published import fit_table
     from anaphora.lab.report.tables import lines_table
-    from anaphora.lab.report.terminal import print_table
+    from anaphora.report.terminal import print_table
 
     fitted = fit_table(file)
     if as_json:

@@ -10,6 +10,7 @@ from typing import Any
 from anaphora.lab.report import figures
 from anaphora.lab.report.page import page
 from anaphora.lab.results import results_of
+from anaphora.report.figures import inline_svg, save
 from anaphora.traces.records import RequestRecord, read_run
 
 GRADIENT_COLUMNS = ("prompt_tokens", "off_ttft_ms", "on_ttft_ms", "saved_ms", "reduction_percent")
@@ -40,8 +41,8 @@ def _write_all(folder: Path, results: Mapping[str, Any], records: Sequence[Reque
     drawn: dict[str, str] = {}
     for name in figures.figure_names(results):
         figure = figures.draw(name, results, records)
-        figures.save(figure, folder / name)
-        drawn[name] = figures.inline_svg(figure)
+        save(figure, folder / name)
+        drawn[name] = inline_svg(figure)
     (folder / "report.html").write_text(page(results, drawn), "utf-8")
 
 

@@ -1,11 +1,8 @@
 """The figures of a report: raw points always visible, units on every axis, lines only where something was measured."""
 
 from collections.abc import Callable, Mapping, Sequence
-from io import BytesIO
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,39 +11,15 @@ from matplotlib.ticker import MaxNLocator
 from anaphora.lab.report.words import percent
 from anaphora.lab.timings import ttft_ms
 from anaphora.lab.witnesses import prompt_tokens
+from anaphora.report.figures import GRID, INK, OFF, ON, PAPER, styled
 from anaphora.traces.records import RequestRecord
 
-# Two hues that stay apart for every common colour blindness and in grey (Okabe and Ito).
-OFF, ON, INK, GRID, PAPER = "#0072b2", "#d55e00", "#1a1a1a", "#d9d9d9", "#ffffff"
 COLOURS = {"off": OFF, "on": ON}
-PNG_DPI = 220
-_STYLE: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9.5,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "svg.hashsalt": "anaphora",
-    "figure.facecolor": PAPER,
-}
 
 
 def draw(name: str, results: Mapping[str, Any], records: Sequence[RequestRecord]) -> Figure:
     """The figure of that name (see :data:`FIGURES`)."""
-    with mpl.rc_context(rc=_STYLE):
+    with styled():
         return FIGURES[name](results, records)
 
 
@@ -54,22 +27,6 @@ def figure_names(results: Mapping[str, Any]) -> list[str]:
     """The figures for which a run has the data."""
     wanted = {"switch": ("figure-switch",), "gradient": ("figure-a-ttft", "figure-b-reduction")}
     return [name for experiment, names in wanted.items() if experiment in results["experiments"] for name in names]
-
-
-def save(figure: Figure, stem: Path) -> None:
-    """As PNG for slides and as SVG, with letters as outlines, for print; the same input gives the same bytes."""
-    figure.savefig(stem.with_suffix(".png"), dpi=PNG_DPI, metadata={"Software": None})
-    with mpl.rc_context({**_STYLE, "svg.fonttype": "path"}):
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-
-
-def inline_svg(figure: Figure) -> str:
-    """For a page: letters as text, no background, without the XML head."""
-    output = BytesIO()
-    with mpl.rc_context({**_STYLE, "svg.fonttype": "none"}):
-        figure.savefig(output, format="svg", metadata={"Date": None}, transparent=True)
-    text = output.getvalue().decode()
-    return text[text.index("<svg") :]
 
 
 def _ttft_against_tokens(results: Mapping[str, Any], records: Sequence[RequestRecord]) -> Figure:

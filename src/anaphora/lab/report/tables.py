@@ -1,27 +1,14 @@
 """The tables of a report as rows of text, for the terminal and for the page alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from anaphora.lab.report.words import count, interval, level_of, ms, percent, signed_percent
+from anaphora.report.tables import Table
 
 WITNESS_NAMES = {"usage": "usage of the answers", "metrics": "/metrics counters", "predicted": "prediction"}
 
 PROMPT_TOKENS_NOTE = "prompt tokens are those of the shared prefix, of the chat template and of the question together"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """``columns`` whose name begins with ``<`` hold words and go left; all others hold numbers and go right.
-
-    ``note``: what stands below, one line or several.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 def tables_of(results: Mapping[str, Any]) -> list[Table]:

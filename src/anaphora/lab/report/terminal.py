@@ -1,48 +1,14 @@
 """A report on the terminal."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
-from anaphora.lab.report.tables import Table, tables_of
+from anaphora.lab.report.tables import tables_of
 from anaphora.lab.report.words import answer
-
-_GAP = 3
-_LEAST_WORDS = 12
-
-
-def print_table(table: Table, console: Console) -> None:
-    """One table; texts of servers are shown as they are, never as markup."""
-    grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    widths = [_width_of_numbers(name, cells) for name, cells in zip(table.columns, columns, strict=True)]
-    room = console.width - sum(width + _GAP for width in widths if width is not None)
-    num_words = widths.count(None)
-    for name, width in zip(table.columns, widths, strict=True):
-        justify: Literal["left", "right"] = "left" if width is None else "right"
-        grid.add_column(Text(name.removeprefix("<")), justify=justify, width=width, no_wrap=width is None)
-    for row in table.rows:
-        cells = [Text(cell) for cell in row]
-        for cell, width in zip(cells, widths, strict=True):
-            if width is None:
-                cell.truncate(max(_LEAST_WORDS, room // num_words - _GAP), overflow="ellipsis")
-        grid.add_row(*cells)
-    console.print(Text(table.title, style="bold"))
-    console.print(grid)
-    if table.note:
-        console.print(Text(table.note, style="dim"))
-    console.print()
-
-
-def _width_of_numbers(name: str, cells: Sequence[str]) -> int | None:
-    """The width that keeps every number on one line, or ``None`` for a column of words; headings wrap between words."""
-    if name.startswith("<"):
-        return None
-    return max(len(text) for text in (*name.split(), *cells))
+from anaphora.report.terminal import print_table
 
 
 def print_report(results: Mapping[str, Any], console: Console) -> None:

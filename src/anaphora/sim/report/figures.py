@@ -1,34 +1,21 @@
-"""Figures of `anaphora simulate`, and one page that holds them with the table: no scripts, nothing from outside."""
+"""The figures of a simulation."""
 
-from collections.abc import Mapping
-from html import escape
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from anaphora.lab.report.figures import GRID, INK, inline_svg, save
-from anaphora.lab.report.style import STYLE
+from anaphora.report.figures import INK, styled
+from anaphora.sim.report.tables import reasons_of
 
 # Hues that stay apart for every common colour blindness (Okabe and Ito).
 _HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#999999", "#000000")
 
 
-def write_page(results: Mapping[str, Any], folder: Path) -> None:
-    """``figure-hit-rate``, ``figure-ledger`` (PNG and SVG) and ``report.html`` into a folder."""
-    drawn = {"figure-hit-rate": _hit_rates(results), "figure-ledger": _ledgers(results)}
-    for name, figure in drawn.items():
-        save(figure, folder / name)
-    figures = "".join(f"<figure>{inline_svg(figure)}</figure>" for figure in drawn.values())
-    title = f"Simulated prefix caches: {escape(Path(results['trace']['path']).name)}"
-    remarks = "".join(f"<li>{escape(remark)}</li>" for remark in results["trace"]["remarks"])
-    html = (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{STYLE}\nfigure {{ background: #ffffff; }}</style>\n</head>\n<body>\n<main>\n"
-        f"<header><h1>{title}</h1></header>\n<ul>{remarks}</ul>\n{figures}\n{_table(results)}\n</main>\n</body>\n</html>\n"
-    )
-    (folder / "report.html").write_text(html, "utf-8")
+def draw(name: str, results: Mapping[str, Any]) -> Figure:
+    """The figure of that name (see :data:`FIGURES`)."""
+    with styled():
+        return FIGURES[name](results)
 
 
 def _hit_rates(results: Mapping[str, Any]) -> Figure:
@@ -50,7 +37,6 @@ def _hit_rates(results: Mapping[str, Any]) -> Figure:
     axes.set_xlabel(f"capacity, blocks of {results['runs'][0]['block_size']} tokens")
     axes.set_ylabel("token hit rate, %")
     axes.set_ylim(bottom=0)
-    axes.grid(color=GRID)
     axes.legend(frameon=False)
     return figure
 
@@ -62,7 +48,7 @@ def _ledgers(results: Mapping[str, Any]) -> Figure:
     axes = figure.add_subplot()
     names = [f"{run['policy']}, {run['capacity_blocks'] or 'inf'}" for run in runs]
     places, left = list(range(len(runs))), [0.0] * len(runs)
-    reasons = [reason for reason in runs[0]["ledger"] if any(run["ledger"][reason] for run in runs)]
+    reasons = reasons_of(results)
     for reason, hue in zip(reasons, _cycle(len(reasons)), strict=True):
         widths = [100 * run["ledger"][reason] / run["prompt_tokens"] for run in runs]
         axes.barh(places, widths, left=left, color=hue, label=reason)
@@ -80,17 +66,7 @@ def _cycle(count: int) -> list[str]:
     return [_HUES[number % len(_HUES)] for number in range(count)]
 
 
-def _table(results: Mapping[str, Any]) -> str:
-    rates = [f"{rule}{unit}_hit_rate" for rule in ("", "trace_rule_") for unit in ("token", "block")]
-    columns = ["policy", "capacity_blocks", *rates]
-    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in columns)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{_cell(run[name])}</td>" for name in columns) + "</tr>" for run in results["runs"]
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "inf"
-    return f"{100 * value:.2f} %" if isinstance(value, float) else escape(str(value))
+FIGURES: Mapping[str, Callable[[Mapping[str, Any]], Figure]] = {
+    "figure-hit-rate": _hit_rates,
+    "figure-ledger": _ledgers,
+}

@@ -1,0 +1,54 @@
+"""A simulation on the terminal."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anaphora.sim.report.tables import tables_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_simulation(results: Mapping[str, Any], console: "Console") -> None:
+    """What was read, what is to be doubted, and every table."""
+    from rich.text import Text
+
+    from anaphora.report.terminal import print_table
+
+    console.print(Text(headline(results), style="bold"))
+    if results["sample"] is not None:
+        console.print(Text(sample_line(results)))
+    for remark in remarks(results):
+        console.print(Text(f"! {remark}", style="yellow"))
+    console.print()
+    for table in tables_of(results):
+        print_table(table, console)
+
+
+def headline(results: Mapping[str, Any]) -> str:
+    """The trace in one line."""
+    trace = results["trace"]
+    size = f", block ids for {trace['block_size']} tokens" if trace["block_size"] else ""
+    head = f"{Path(trace['path']).name}: {trace['requests']:,} requests ({trace['format']}{size}), "
+    return f"{head}{trace['distinct_blocks']:,} distinct blocks of {results['runs'][0]['block_size']}"
+
+
+def sample_line(results: Mapping[str, Any]) -> str:
+    """What was replayed instead of all."""
+    drawn = results["sample"]
+    return (
+        f"sample: {drawn['requests']:,} requests, chosen by their first {drawn['group_depth_blocks']} blocks "
+        f"({drawn['groups']:,} groups), in caches of {drawn['capacity_scale']:.4f} of their size"
+    )
+
+
+def remarks(results: Mapping[str, Any]) -> Iterator[str]:
+    """What was strange about the trace, and where a run differs from an engine."""
+    yield from results["trace"]["remarks"]
+    for run in results["runs"]:
+        if run["oversized_requests"]:
+            yield (
+                f"{run['oversized_requests']} prompts are longer than the {run['capacity_blocks']:,} blocks of "
+                f"{run['policy']}: an engine would refuse them; here their beginning was cached"
+            )
