@@ -95,6 +95,23 @@ def test_values_are_the_engines(tiny_model: Path) -> None:
     assert samples["vllm:num_preemptions_total", None] == 1
 
 
+def test_public_metrics_do_not_tell_what_other_tenants_hold(tiny_model: Path) -> None:
+    """A request for what another tenant has cached moves no series that a request for something new leaves alone."""
+    guessed_right = EngineStats(
+        tokens_by_reason={Reason.ISOLATED: 64, Reason.TAIL: 3},
+        tokens_by_tenant_reason={Reason.NEW: 64, Reason.TAIL: 3},
+    )
+    backend = ScriptedBackend(Tokenizer.from_folder(tiny_model), current=guessed_right)
+    public, private = (
+        Metrics(backend, LatencyHistograms(), "m", is_public=is_public).text().decode() for is_public in (True, False)
+    )
+    series = 'anaphora:prompt_tokens_by_reason_total{engine="0",model_name="m",reason="%s"} %s'
+    assert series % ("isolated", "0.0") in public
+    assert series % ("new", "64.0") in public
+    assert series % ("isolated", "64.0") in private
+    assert series % ("new", "0.0") in private
+
+
 def test_the_published_scripts_way_of_reading_works(tiny_model: Path) -> None:
     text = exposition(tiny_model, EngineStats(num_queried_tokens=12006, num_cached_tokens=11904))
     found = {}

@@ -28,7 +28,9 @@ class EngineStats:
     num_cached_tokens: int = 0
     """Prompt tokens that it served."""
     tokens_by_reason: Mapping[Reason, int] = field(default_factory=dict)
-    """Prompt tokens by class of the ledger; the sum is ``num_prompt_tokens``."""
+    """Prompt tokens by class of the ledger; the sum is ``num_prompt_tokens``. The operator's view."""
+    tokens_by_tenant_reason: Mapping[Reason, int] = field(default_factory=dict)
+    """The same in the tenants' own views, which tell nothing of what others hold."""
     num_evicted_blocks: int = 0
     num_preemptions: int = 0
     num_recomputed_tokens: int = 0
@@ -61,6 +63,7 @@ def take_snapshot(scheduler: Scheduler, counters: EngineCounters) -> EngineStats
         num_queried_tokens=cache.stats.num_queried_tokens,
         num_cached_tokens=cache.stats.num_cached_tokens,
         tokens_by_reason=dict(cache.stats.num_tokens_by_reason),
+        tokens_by_tenant_reason=dict(cache.stats.num_tokens_by_tenant_reason),
         num_evicted_blocks=cache.stats.num_evicted_blocks,
         num_preemptions=scheduler.stats.num_preemptions,
         num_recomputed_tokens=scheduler.stats.num_recomputed_tokens,

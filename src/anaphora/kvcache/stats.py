@@ -18,6 +18,8 @@ class CacheStats:
     """Prompt tokens served from the prefix cache."""
     num_tokens_by_reason: Counter[Reason] = field(default_factory=Counter)
     """The requests' ledgers added up (the operator's view)."""
+    num_tokens_by_tenant_reason: Counter[Reason] = field(default_factory=Counter)
+    """The same in the tenants' own views: these may be shown to everybody."""
     num_stored_blocks: int = 0
     num_evicted_blocks: int = 0
     num_resets: int = 0
@@ -29,3 +31,4 @@ class CacheStats:
         self.num_queried_tokens += ledger.num_queried_tokens
         self.num_cached_tokens += ledger.num_cached_tokens
         self.num_tokens_by_reason.update(ledger.counts)
+        self.num_tokens_by_tenant_reason.update(ledger.for_tenant().counts)

@@ -32,7 +32,8 @@ def build_app(backend: Backend, settings: ServerSettings) -> Starlette:
     api = Api(backend, settings, access)
     openai = OpenAIRoutes(api, Answerer(backend, latencies, log))
     text = TokenizerRoutes(api)
-    operator = OperatorRoutes(backend, access, Metrics(backend, latencies, settings.served_model_names[0]), log)
+    metrics = Metrics(backend, latencies, settings.served_model_names[0], is_public=settings.public_metrics)
+    operator = OperatorRoutes(backend, access, metrics, log)
     return Starlette(
         routes=[
             Route("/v1/chat/completions", openai.chat_completions, methods=["POST"]),

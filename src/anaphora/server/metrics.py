@@ -18,12 +18,19 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics(Collector):
-    """All series of one server, labelled ``model_name`` and ``engine`` (always ``0``: there is one)."""
+    """All series of one server, labelled ``model_name`` and ``engine`` (always ``0``: there is one).
 
-    def __init__(self, backend: Backend, latencies: LatencyHistograms, model_name: str) -> None:
+    ``is_public``: everybody may read them, so tokens are counted by the classes that tenants see. Else whoever guesses
+    another tenant's prompt could watch ``isolated`` grow.
+    """
+
+    def __init__(
+        self, backend: Backend, latencies: LatencyHistograms, model_name: str, *, is_public: bool = False
+    ) -> None:
         self._backend = backend
         self._latencies = latencies
         self._labels = {"model_name": model_name, "engine": "0"}
+        self._is_public = is_public
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -36,7 +43,8 @@ class Metrics(Collector):
         stats = self._backend.stats()
         for name, value, help_text in _counters(stats):
             yield self._counter(name, help_text, {(): value})
-        for name, label, values, help_text in _labelled_counters(stats):
+        tokens_by_reason = stats.tokens_by_tenant_reason if self._is_public else stats.tokens_by_reason
+        for name, label, values, help_text in _labelled_counters(stats, tokens_by_reason):
             yield self._counter(name, help_text, {(key,): value for key, value in values.items()}, label)
         for name, value, help_text in self._gauges(stats):
             yield self._gauge(name, help_text, value)
@@ -107,13 +115,15 @@ def _counters(stats: EngineStats) -> Iterator[tuple[str, float, str]]:
     yield "anaphora:failed_steps", stats.num_failed_steps, "Forward passes that failed."
 
 
-def _labelled_counters(stats: EngineStats) -> Iterator[tuple[str, str, dict[str, float], str]]:
+def _labelled_counters(
+    stats: EngineStats, tokens_by_reason: Mapping[Reason, int]
+) -> Iterator[tuple[str, str, dict[str, float], str]]:
     by_source: dict[str, float] = {
         "local_compute": stats.num_prompt_tokens - stats.num_cached_tokens,
         "local_cache_hit": stats.num_cached_tokens,
         "external_kv_transfer": 0,
     }
-    by_reason = {reason.value: float(stats.tokens_by_reason.get(reason, 0)) for reason in Reason}
+    by_reason = {reason.value: float(tokens_by_reason.get(reason, 0)) for reason in Reason}
     finished = {reason: float(stats.num_finished.get(reason, 0)) for reason in ("stop", "length", "abort")}
     yield "vllm:prompt_tokens_by_source", "source", by_source, "Prompt tokens by where their KV came from."
     yield "vllm:request_success", "finished_reason", finished, "Finished requests by reason."
