@@ -1,0 +1,26 @@
+"""The gated MLP's middle: SiLU of the gate times the up projection."""
+
+import torch
+import triton
+import triton.language as tl
+
+COLUMNS = 1024
+"""Elements of one program."""
+
+
+@triton.jit
+def silu_mul_kernel(gate_up, out, width, COLUMNS: tl.constexpr):
+    """A run of columns of one row."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = column < width
+    gate = tl.load(gate_up + row * 2 * width + column, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(gate_up + row * 2 * width + width + column, mask=inside, other=0.0)
+    activated = (gate / (1.0 + tl.exp(-gate))).to(up.dtype).to(tl.float32)  # rounded, as if stored between
+    tl.store(out + row * width + column, (activated * up.to(tl.float32)).to(out.dtype.element_ty), mask=inside)
+
+
+def silu_mul(gate_up: torch.Tensor, out: torch.Tensor) -> None:
+    """``gate_up`` ``[T, 2 * width]``, gates first, to ``out`` ``[T, width]``; both contiguous."""
+    num_rows, width = out.shape
+    silu_mul_kernel[(num_rows, triton.cdiv(width, COLUMNS))](gate_up, out, width, COLUMNS=COLUMNS, num_warps=4)

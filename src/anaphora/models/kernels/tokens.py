@@ -1,0 +1,86 @@
+"""Ids to hidden states at a pass's start, hidden states to ids at its end."""
+
+import torch
+import triton
+import triton.language as tl
+
+COLUMNS = 1024
+"""Elements of one program of a row copy."""
+CHUNK = 4096
+"""Logits that one program of the argmax looks at."""
+
+
+@triton.jit
+def gather_rows_kernel(table, rows, earlier, out, width, COLUMNS: tl.constexpr):
+    """A run of columns of one row. A negative row number ``-1 - i`` stands for ``earlier[i]``."""
+    target = tl.program_id(0).to(tl.int64)
+    row = tl.load(rows + target).to(tl.int64)
+    row = tl.where(row < 0, tl.load(earlier + (-1 - row), mask=row < 0, other=0).to(tl.int64), row)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = column < width
+    value = tl.load(table + row * width + column, mask=inside, other=0.0)
+    tl.store(out + target * width + column, value.to(out.dtype.element_ty), mask=inside)
+
+
+def gather_rows(
+    table: torch.Tensor, rows: torch.Tensor, out: torch.Tensor, earlier: torch.Tensor | None = None
+) -> None:
+    """``out[i] = table[rows[i]]``: embeddings of token ids, or the rows of a batch whose logits are wanted.
+
+    ``table`` ``[N, width]``, ``out`` ``[R, width]``, ``rows`` ``[R]`` integer. With ``earlier``, a token id that the
+    host does not know yet is given as ``-1 - i`` and read from ``earlier[i]``: the ids that the step before sampled.
+    """
+    num_rows, width = out.shape
+    gather_rows_kernel[(num_rows, triton.cdiv(width, COLUMNS))](
+        table, rows, rows if earlier is None else earlier, out, width, COLUMNS=COLUMNS, num_warps=4
+    )
+
+
+@triton.jit
+def chunk_argmax_kernel(logits, best, best_ids, vocab_size, CHUNK: tl.constexpr):
+    """The largest logit of a chunk of one row, and the lowest id that has it. Programs on axis 1 are chunks."""
+    row = tl.program_id(0).to(tl.int64)
+    ids = tl.program_id(1) * CHUNK + tl.arange(0, CHUNK)
+    value = tl.load(logits + row * vocab_size + ids, mask=ids < vocab_size, other=float("-inf")).to(tl.float32)
+    largest = tl.max(value, 0)
+    first = tl.min(tl.where(value == largest, ids, 2147483647), 0)
+    at = row * tl.num_programs(1) + tl.program_id(1)
+    tl.store(best + at, largest)
+    tl.store(best_ids + at, first)
+
+
+@triton.jit
+def merge_argmax_kernel(best, best_ids, out, num_chunks, PADDED: tl.constexpr):
+    """The best of one row's chunks."""
+    row = tl.program_id(0)
+    chunk = tl.arange(0, PADDED)
+    inside = chunk < num_chunks
+    value = tl.load(best + row * num_chunks + chunk, mask=inside, other=float("-inf"))
+    ids = tl.load(best_ids + row * num_chunks + chunk, mask=inside, other=2147483647)
+    first = tl.min(tl.where(value == tl.max(value, 0), ids, 2147483647), 0)
+    tl.store(out + row, first.to(out.dtype.element_ty))
+
+
+class Argmax:
+    """Greedy sampling of up to ``max_rows`` rows of ``vocab_size`` logits; of equal ones the lowest id wins."""
+
+    def __init__(self, max_rows: int, vocab_size: int, device: torch.device) -> None:
+        self._num_chunks = triton.cdiv(vocab_size, CHUNK)
+        shape = (max_rows, self._num_chunks)
+        self._best = torch.empty(shape, dtype=torch.float32, device=device)
+        self._best_ids = torch.empty(shape, dtype=torch.int32, device=device)
+
+    def __call__(self, logits: torch.Tensor, out: torch.Tensor) -> None:
+        """``logits`` ``[R, vocab_size]`` contiguous, without NaN, to ``out`` ``[R]`` integer."""
+        num_rows, vocab_size = logits.shape
+        chunk_argmax_kernel[(num_rows, self._num_chunks)](
+            logits, self._best, self._best_ids, vocab_size, CHUNK=CHUNK, num_warps=4
+        )
+        merge_argmax_kernel[(num_rows,)](
+            self._best,
+            self._best_ids,
+            out,
+            self._num_chunks,
+            PADDED=triton.next_power_of_2(self._num_chunks),
+            num_warps=1,
+        )
