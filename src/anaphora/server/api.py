@@ -16,7 +16,7 @@ from anaphora.server.settings import ServerSettings
 from anaphora.tokenizer.tokenizer import Tokenizer
 
 LONG_BODY_BYTES = 2**18
-"""From here on text is tokenised in a thread: below that a thread costs more than the few milliseconds it frees."""
+"""From here on text is converted in a thread: below that a thread costs more than the few milliseconds it frees."""
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -56,8 +56,8 @@ class Api:
             )
         return name
 
-    async def encode(self, encode: Callable[[M, Tokenizer], T], asked: M, num_bytes: int) -> T:
-        """``encode(asked, tokenizer)``; for long bodies in a thread, so that others do not wait for it."""
+    async def convert(self, convert: Callable[[M, Tokenizer], T], asked: M, num_bytes: int) -> T:
+        """``convert(asked, tokenizer)``; for long bodies in a thread, so that others do not wait for it."""
         if num_bytes < LONG_BODY_BYTES:
-            return encode(asked, self.backend.tokenizer)
-        return await asyncio.to_thread(encode, asked, self.backend.tokenizer)
+            return convert(asked, self.backend.tokenizer)
+        return await asyncio.to_thread(convert, asked, self.backend.tokenizer)

@@ -36,7 +36,7 @@ class OpenAIRoutes:
         asked.check()
         model, answer_id = self._api.model(asked.model), _new_id("chatcmpl")
         self._require_few(asked.num_samples)
-        prompt = await self._api.encode(chat_prompt, asked, num_bytes)
+        prompt = await self._api.convert(chat_prompt, asked, num_bytes)
         self._require_room(len(prompt))
         job = self._job(http, asked, answer_id, [prompt], partial(chat_params, asked))
         form = ChatFormat(asked, answer_id, model, self._api.backend.tokenizer)
@@ -48,7 +48,7 @@ class OpenAIRoutes:
         asked.check()
         model, answer_id = self._api.model(asked.model), _new_id("cmpl")
         self._require_few(len(asked.prompt) * asked.num_samples)
-        prompts = await self._api.encode(completion_prompts, asked, num_bytes)
+        prompts = await self._api.convert(completion_prompts, asked, num_bytes)
         token_ids = [prompt.token_ids for prompt in prompts]
         job = self._job(http, asked, answer_id, token_ids, partial(completion_params, asked))
         form = CompletionFormat(asked, prompts, answer_id, model, self._api.backend.tokenizer)
