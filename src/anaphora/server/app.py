@@ -11,6 +11,7 @@ from anaphora.server.access import Access
 from anaphora.server.answering import Answerer
 from anaphora.server.api import Api
 from anaphora.server.backend import Backend
+from anaphora.server.connection import client_gone
 from anaphora.server.errors import error_response
 from anaphora.server.latency import LatencyHistograms
 from anaphora.server.metrics import Metrics
@@ -19,9 +20,6 @@ from anaphora.server.operator_routes import OperatorRoutes
 from anaphora.server.request_log import RequestLog
 from anaphora.server.settings import ServerSettings
 from anaphora.server.tokenizer_routes import TokenizerRoutes
-
-CLIENT_CLOSED_REQUEST = 499
-"""Status of an answer that nobody is there to read; it shows in access logs only."""
 
 
 def build_app(backend: Backend, settings: ServerSettings) -> Starlette:
@@ -51,11 +49,11 @@ def build_app(backend: Backend, settings: ServerSettings) -> Starlette:
         exception_handlers={
             AnaphoraError: error_response,
             HTTPException: error_response,
-            ClientDisconnect: _nobody_listens,
+            ClientDisconnect: _client_gone,
             Exception: error_response,
         },
     )
 
 
-async def _nobody_listens(request: Request, error: Exception) -> Response:
-    return Response(status_code=CLIENT_CLOSED_REQUEST)
+async def _client_gone(request: Request, error: Exception) -> Response:
+    return await error_response(request, client_gone())

@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
 from anaphora.errors import RequestError
-from anaphora.server.errors import BodyTooLargeError, SlowBodyError
+from anaphora.server.errors import BodyTooLargeError, ClientGoneError, SlowBodyError
 
 DISCARD_FACTOR = 4
 """So many times the limit is still read, and thrown away, of a body that is too long: a client that sends all before it
@@ -32,6 +32,9 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise RequestError(f"bodies with Content-Encoding {encoding} are not read: send it as it is")
+    transfer = request.headers.get("transfer-encoding", "chunked")
+    if transfer.lower() != "chunked":
+        raise RequestError(f"bodies with Transfer-Encoding {transfer} are not read: send it as it is")
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         if "expect" not in request.headers:  # a client that asks first has sent nothing yet
@@ -77,6 +80,14 @@ async def _discard(request: Request, max_bytes: int) -> None:
 
 def _too_large(max_bytes: int) -> BodyTooLargeError:
     return BodyTooLargeError(f"the body may have at most {max_bytes} bytes: send less, or raise --max-body-bytes")
+
+
+def client_gone() -> ClientGoneError:
+    """What is said to a client that closed its side early. If it still reads, only its sending side was closed."""
+    return ClientGoneError(
+        "the client closed its side of the connection before the answer was complete, so the request was ended: "
+        "keep it open for sending until all is read"
+    )
 
 
 async def until_disconnect(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

@@ -35,6 +35,14 @@ class BodyTooLargeError(RequestError):
     """The body is longer than the server reads (HTTP 413)."""
 
 
+class HeadTooLargeError(RequestError):
+    """The request line and headers are longer than the server reads (HTTP 431)."""
+
+
+class ClientGoneError(RequestError):
+    """The client closed its side of the connection before its answer was there (499, as nginx calls it)."""
+
+
 class CacheInUseError(RequestError):
     """The prefix cache was not reset, since requests hold blocks of it (HTTP 409)."""
 
@@ -46,6 +54,8 @@ _STATUS: Mapping[type[Exception], int] = {
     SlowBodyError: 408,
     CacheInUseError: 409,
     BodyTooLargeError: 413,
+    HeadTooLargeError: 431,
+    ClientGoneError: 499,
     RequestError: 400,
     EngineOverloadedError: 503,
     EngineDeadError: 503,
@@ -65,6 +75,8 @@ _CODES: Mapping[int, str] = {
     408: "body_too_slow",
     409: "cache_in_use",
     413: "body_too_large",
+    431: "head_too_large",
+    499: "client_closed_request",
     500: "internal_error",
     503: "unavailable",
 }

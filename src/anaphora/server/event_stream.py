@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from anaphora.errors import AnaphoraError
 from anaphora.protocol.sse import encode_event
-from anaphora.server.connection import until_disconnect
+from anaphora.server.connection import client_gone, until_disconnect
 from anaphora.server.errors import error_answer
 
 _log = logging.getLogger(__name__)
@@ -34,21 +34,23 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._rest):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             try:
-                await until_disconnect(receive, self._send(send))
+                await until_disconnect(receive, self._send_events(send))
+                last = b""
             except ClientDisconnect:
-                return
+                last = _error_event(client_gone())
+            except Exception as error:
+                if not isinstance(error, AnaphoraError):
+                    _log.exception("a stream ended by an unexpected error")
+                last = _error_event(error)
+            await send({"type": "http.response.body", "body": last, "more_body": False})
 
-    async def _send(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+    async def _send_events(self, send: Send) -> None:
         await send({"type": "http.response.body", "body": self._first, "more_body": True})
-        try:
-            async for event in self._rest:
-                await send({"type": "http.response.body", "body": event, "more_body": True})
-        except Exception as error:
-            if not isinstance(error, AnaphoraError):
-                _log.exception("a stream ended by an unexpected error")
-            await send(
-                {"type": "http.response.body", "body": encode_event(to_json(error_answer(error))), "more_body": True}
-            )
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        async for event in self._rest:
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+
+
+def _error_event(error: Exception) -> bytes:
+    return encode_event(to_json(error_answer(error)))
