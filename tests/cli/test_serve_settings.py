@@ -168,7 +168,7 @@ def test_the_help_lists_the_choices(capsys: pytest.CaptureFixture[str], monkeypa
         "--dtype": "auto, float32, bfloat16, float16",
         "--device": "auto, cpu",
         "--load-format": "auto, dummy",
-        "--eviction-policy": "default, fifo, lfu, lru, s3fifo, slru",
+        "--eviction-policy": "fifo, lfu, lru, return-rate, s3fifo, slru",
     }.items():
         line = next(line for line in shown.splitlines() if f"{option} " in line)
         assert f"One of: {choices}. (default: " in line

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from anaphora.cli import main as cli
+from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES
 
 DATA = Path(__file__).parents[1] / "data"
 TRACE = str(DATA / "cases" / "16-simulator-lru-small" / "trace.jsonl")
@@ -31,6 +32,23 @@ def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert unbounded["cached_tokens"] == 9 * 512
     assert (unbounded["token_hit_rate"], unbounded["block_hit_rate"]) == (9 / 20, 9 / 20)
     assert (unbounded["trace_rule_token_hit_rate"], unbounded["trace_rule_block_hit_rate"]) == (0.5, 0.5)
+
+
+def test_default_is_the_engines_own_policy_and_answers_to_both_names(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = ["simulate", TRACE, "--capacity", "4", "--json"]
+    assert cli.run(plain) == cli.run([*plain, "--policy", "default", "--policy", "return-rate"]) == 0
+    unasked, asked = (json.loads(line)["runs"] for line in capsys.readouterr().out.splitlines())
+    assert unasked == asked[:1]
+    assert [run["policy"] for run in asked] == ["default", "return-rate"]
+    assert {**asked[1], "policy": "default"} == asked[0]
+
+
+def test_the_help_names_every_policy(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert cli.run(["simulate", "--help"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "--policy " in line)
+    assert all(f" {name}" in line for name in (*EVICTION_POLICIES, "default", "belady"))
+    assert f"the engine's ({DEFAULT_POLICY})" in line
 
 
 def test_tables_show_both_rules_and_the_dirt(capsys: pytest.CaptureFixture[str]) -> None:

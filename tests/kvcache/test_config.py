@@ -27,6 +27,12 @@ def test_a_value_out_of_range_is_refused_by_name(setting: dict[str, int], messag
     ("name", "hint"), [("fifa", "did you mean 'fifo'\\? choose"), ("oracle", "choose")], ids=["near", "far"]
 )
 def test_an_unknown_policy_is_refused_with_the_nearest_and_all_known_ones(name: str, hint: str) -> None:
-    message = f"^eviction_policy '{name}' is not known; {hint} one of: default, fifo, lfu, lru, s3fifo, slru$"
+    message = f"^eviction_policy '{name}' is not known; {hint} one of: fifo, lfu, lru, return-rate, s3fifo, slru$"
     with pytest.raises(ConfigError, match=message):
         CacheConfig(num_blocks=4, eviction_policy=name)
+
+
+def test_default_asks_for_the_policy_that_there_is_anyway() -> None:
+    assert CacheConfig(num_blocks=4).eviction_policy == "return-rate"
+    assert CacheConfig(num_blocks=4, eviction_policy="default") == CacheConfig(num_blocks=4)
+    assert CacheConfig(num_blocks=4, eviction_policy="lru").eviction_policy == "lru"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Interval, MinLen
 
-from anaphora.kvcache.eviction import EVICTION_POLICIES
+from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES
 
 Panel = Literal["Model", "KV cache", "Scheduler", "Server"]
 
@@ -72,7 +72,7 @@ class ServeSettings:
         float | None, Interval(gt=0, le=1), Flag("KV cache", "Share of a GPU's memory to use; ignored on CPU.", "SHARE")
     ] = None
     eviction_policy: Annotated[str, Flag("KV cache", "Which cached blocks go first when room is needed.", "NAME")] = (
-        "lru"
+        DEFAULT_POLICY
     )
     max_num_seqs: Annotated[int, Ge(1), Flag("Scheduler", "Requests that run at the same time.", "REQUESTS")] = 256
     max_num_batched_tokens: Annotated[

@@ -23,7 +23,10 @@ CapacityOption = Annotated[
 ]
 PolicyOption = Annotated[
     list[str] | None,
-    typer.Option(help="Eviction policy; may be given several times. belady is the bound that no cache can beat."),
+    typer.Option(
+        help="Eviction policy: fifo, lfu, lru, return-rate, s3fifo, slru; default, which is the engine's (return-rate); "
+        "or belady, the bound that no cache can beat. May be given several times. Default: default."
+    ),
 ]
 BlockSizeOption = Annotated[
     int | None, typer.Option(min=1, help="Tokens per block of the cache. Default: the trace's own, or 16.")

@@ -6,6 +6,7 @@ from typing import Literal
 from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.errors import ConfigError
 from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.eviction import DEFAULT_POLICY
 from anaphora.scheduler.config import SchedulerConfig
 
 DtypeName = Literal["float32", "bfloat16", "float16"]
@@ -65,7 +66,8 @@ class EngineConfig:
     """Token budget of a step; ``None`` is 2048, or ``max_model_len`` without chunked prefill."""
     enable_prefix_caching: bool = True
     enable_chunked_prefill: bool = True
-    eviction_policy: str = "lru"
+    eviction_policy: str = DEFAULT_POLICY
+    """Which cached blocks go first when room is needed."""
     seed: int = 0
     """From which the randomness of requests without a seed follows."""
     num_threads: int | None = None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from anaphora.errors import ConfigError
-from anaphora.kvcache.eviction import EVICTION_POLICIES
+from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES, policy_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,8 @@ class CacheConfig:
     block_size: int = 16
     """Tokens per block."""
     enable_prefix_caching: bool = True
-    eviction_policy: str = "lru"
+    eviction_policy: str = DEFAULT_POLICY
+    """Which cached blocks go first. ``default`` becomes the name of the policy that it stands for."""
     max_remembered_evictions: int = 16384
     """Evicted blocks remembered per namespace, to tell ``evicted`` from ``new``."""
     max_remembered_prompts: int = 128
@@ -37,6 +38,7 @@ class CacheConfig:
         for name in ("max_remembered_evictions", "max_remembered_prompts"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        object.__setattr__(self, "eviction_policy", policy_name(self.eviction_policy))
         if self.eviction_policy not in EVICTION_POLICIES:
             known = ", ".join(sorted(EVICTION_POLICIES))
             nearest = get_close_matches(self.eviction_policy, EVICTION_POLICIES, n=1)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from anaphora.errors import ConfigError
 from anaphora.lab.arms import Mechanism, Trial
 from anaphora.lab.runner import Expected
 from anaphora.lab.targets.base import Message, PromptTokenizer
@@ -10,6 +11,7 @@ from anaphora.sim import CacheConfig, predict
 from anaphora.types import Namespace
 
 DEFAULT_BLOCK_SIZE = 16
+LEAST_RECENTLY_USED = "lru"
 
 
 def block_size_of(settings: Mapping[str, Any]) -> int:
@@ -33,7 +35,8 @@ async def expect(
     enough = sum(
         (len(tokens) + trial.request.max_tokens) // block_size + 2 for tokens, trial in zip(ids, trials, strict=True)
     )
-    config = CacheConfig(num_blocks=_positive(cache.get("num_gpu_blocks")) or enough, block_size=block_size)
+    num_blocks = _positive(cache.get("num_gpu_blocks")) or enough
+    config = _cache_config(num_blocks, block_size, str(cache.get("eviction_policy", LEAST_RECENTLY_USED)))
     looked_up = [number for number, trial in enumerate(trials) if trial.arm == "on" or mechanism is not Mechanism.FLAG]
     ledgers = predict(
         [(Namespace(trials[n].request.cache_salt or ""), ids[n], trials[n].request.max_tokens) for n in looked_up],
@@ -41,6 +44,14 @@ async def expect(
     )
     cached = dict(zip(looked_up, (ledger.num_cached_tokens for ledger in ledgers), strict=True))
     return [Expected(len(tokens), cached.get(number, 0)) for number, tokens in enumerate(ids)]
+
+
+def _cache_config(num_blocks: int, block_size: int, policy: str) -> CacheConfig:
+    """With the policy that our own server publishes. One that we do not have is taken for the usual one."""
+    try:
+        return CacheConfig(num_blocks=num_blocks, block_size=block_size, eviction_policy=policy)
+    except ConfigError:
+        return CacheConfig(num_blocks=num_blocks, block_size=block_size, eviction_policy=LEAST_RECENTLY_USED)
 
 
 async def _token_ids(trials: Sequence[Trial], tokenizer: PromptTokenizer) -> list[list[int]] | None:

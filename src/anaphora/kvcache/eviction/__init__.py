@@ -13,12 +13,20 @@ from anaphora.kvcache.eviction.slru import SLRUEviction
 
 EVICTION_POLICIES: Mapping[str, Callable[[int], EvictionPolicy]] = MappingProxyType(
     {
-        "default": DefaultEviction,
         "fifo": FIFOEviction,
         "lfu": LFUEviction,
         "lru": LRUEviction,
+        "return-rate": DefaultEviction,
         "s3fifo": S3FIFOEviction,
         "slru": SLRUEviction,
     }
 )
-"""The policies by the name that ``CacheConfig.eviction_policy`` takes; each is made for a number of blocks."""
+"""The policies by name; each is made for a number of blocks."""
+
+DEFAULT_POLICY = "return-rate"
+"""What evicts unless another is asked for. ``default`` asks for it too."""
+
+
+def policy_name(name: str) -> str:
+    """The own name of the policy that ``name`` asks for; ``name`` itself if it is not ``default``, known or not."""
+    return DEFAULT_POLICY if name == "default" else name
