@@ -9,7 +9,7 @@ from anaphora.kvcache.events import BlockStored, CacheEvent
 from anaphora.kvcache.eviction import EVICTION_POLICIES
 from anaphora.kvcache.ledger import Ledger
 from anaphora.kvcache.manager import KVCacheManager
-from anaphora.kvcache.token_blocks import TokenBlocks
+from anaphora.kvcache.token_blocks import pack
 from anaphora.types import BlockId, BlockKey, RequestId
 
 BLOCK = 2
@@ -76,9 +76,10 @@ def num_wrong_blocks() -> int:
     stored: dict[BlockKey, Prompt] = {}
     num_wrong = 0
     for prompt in random_prompts(1, NUM_PROMPTS):
-        blocks = TokenBlocks(prompt.tokens, BLOCK).full
-        for position, key in enumerate(block_key.prefix_keys(prompt.namespace, blocks)):
-            prefix = Prompt(prompt.namespace, prompt.tokens[: (position + 1) * BLOCK])
+        ends = range(BLOCK, len(prompt.tokens) + 1, BLOCK)
+        blocks = [pack(prompt.tokens[end - BLOCK : end]).tobytes() for end in ends]
+        for end, key in zip(ends, block_key.prefix_keys(prompt.namespace, blocks), strict=True):
+            prefix = Prompt(prompt.namespace, prompt.tokens[:end])
             num_wrong += stored.setdefault(key, prefix) != prefix
     return num_wrong
 
