@@ -50,6 +50,8 @@ class PromptBlocks(NamedTuple):
     arrival_s: float | None
     num_output_tokens: int | None
     """Length of the answer, where the trace tells it: an eviction policy may learn from it."""
+    answer: Sequence[int] | None = None
+    """The answer's tokens, where the trace tells them: what they fill is cached too."""
 
     @property
     def num_full_blocks(self) -> int:
@@ -68,6 +70,13 @@ class PromptBlocks(NamedTuple):
         else:
             full, tail = self.blocks[: self.num_full_blocks], self._tail()
         return (_HashedBlocks if self.is_hashed else _ReadyBlocks)(full, self.block_size, tail)
+
+    def token_ids(self) -> "array[int]":
+        """The prompt's tokens. Of a hashed block one number stands for each: equal blocks have equal tokens."""
+        if not self.is_hashed:
+            return array("I", b"".join(self.blocks))
+        tokens = b"".join([block * self.block_size for block in self.blocks])
+        return array("I", tokens[: self.num_tokens * TOKEN_BYTES])
 
     def for_trace_rule(self, max_blocks: int | None = None) -> TokenBlocks:
         """The prompt in units of blocks, a partial one like the others; one more unit lets a lookup match them all."""
@@ -110,7 +119,14 @@ def cut_into_blocks(trace: Trace, block_size: int | None = None) -> list[PromptB
                 raise TraceError(f"prompts of {trace.path.name} are texts: name the model whose tokens count (--model)")
         prompts.append(
             PromptBlocks(
-                request.namespace, blocks, num_tokens, size, is_hashed, request.arrival_s, request.num_output_tokens
+                request.namespace,
+                blocks,
+                num_tokens,
+                size,
+                is_hashed,
+                request.arrival_s,
+                request.num_output_tokens,
+                request.output_token_ids,
             )
         )
     return prompts

@@ -2,11 +2,9 @@
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 from anaphora.errors import ConfigError
@@ -16,6 +14,7 @@ from anaphora.kvcache.ledger import Reason
 from anaphora.sim.cache_replay import EngineCounts, NextUses, TraceRuleCounts, count_by_engine_rule, count_by_trace_rule
 from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of
 from anaphora.sim.prompt_blocks import PromptBlocks
+from anaphora.sim.spread import spread
 
 BELADY = "belady"
 DEFAULT = "default"
@@ -104,6 +103,11 @@ class Sweep:
         whole = [len(prompt.blocks) for prompt in self.prompts]
         return next_uses(self._paths, engine), next_uses(self._paths, whole)
 
+    @property
+    def num_requests_per_run(self) -> int:
+        """Each request is replayed twice, once by each rule."""
+        return 2 * len(self.prompts)
+
     def run(self, plan: RunPlan, progress: Callable[[int], None]) -> SimulatedRun:
         """One cache. ``progress`` is told of requests done; there are two for each of the trace, one for each rule."""
         policy = core_policy(plan.policy)
@@ -119,7 +123,7 @@ class Sweep:
             max_remembered_evictions=0,
             max_remembered_prompts=0,
         )
-        with _collector_paused():
+        with collector_paused():
             engine = count_by_engine_rule(self.prompts, config, engine_future, progress)
             trace_rule = count_by_trace_rule(self.prompts, unremembering, trace_future, progress)
         return SimulatedRun(plan, self.block_size, engine, trace_rule)
@@ -130,22 +134,11 @@ class Sweep:
         """Every cache, in the order of ``plans``."""
         for plan in plans:
             core_policy(plan.policy)
-        if num_jobs == 1 or len(plans) == 1:
-            return [self.run(plan, progress) for plan in plans]
-        runs: dict[RunPlan, SimulatedRun] = {}
-        spawn = get_context("spawn")  # a fork would copy whatever threads the caller has
-        with ProcessPoolExecutor(
-            min(num_jobs, len(plans)), spawn, _start_worker, (self.prompts, self.scale)
-        ) as workers:
-            for future in as_completed([workers.submit(_run_in_worker, plan) for plan in plans]):
-                run = future.result()
-                runs[run.plan] = run
-                progress(2 * len(self.prompts))
-        return [runs[plan] for plan in plans]
+        return spread(self, plans, progress, num_jobs=num_jobs)
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Half of a replay's time went to searches for cycles in an index that grows by thousands of nodes a second."""
     gc.collect()
     gc.disable()
@@ -153,14 +146,3 @@ def _collector_paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-_worker_sweep: list[Sweep] = []
-
-
-def _start_worker(prompts: Sequence[PromptBlocks], scale: float) -> None:
-    _worker_sweep.append(Sweep(prompts, scale))
-
-
-def _run_in_worker(plan: RunPlan) -> SimulatedRun:
-    return _worker_sweep[0].run(plan, lambda num_done: None)

@@ -1,0 +1,221 @@
+"""Requests through the engine's scheduler and cache core in simulated time: a clock that a latency model moves.
+
+As in the engine, requests that come while a step runs wait for its end; then the next step is scheduled. No time
+passes between two steps.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from anaphora.errors import PromptTooLongError
+from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.ledger import Ledger
+from anaphora.scheduler.config import SchedulerConfig
+from anaphora.scheduler.output import SchedulerOutput
+from anaphora.scheduler.request import Request
+from anaphora.scheduler.scheduler import Scheduler
+from anaphora.sim.latency import MS_PER_S, LatencyModel, work_of
+from anaphora.sim.predict import SimulatedRequest
+from anaphora.types import RequestId
+
+
+class TimedRequest(NamedTuple):
+    """What is asked, and when. ``output``: see :class:`SimulatedRequest`."""
+
+    arrival_s: float
+    asked: SimulatedRequest
+
+
+@dataclass(slots=True)
+class ServedRequest:
+    """When what happened to one request, in seconds of the simulated clock. Refused requests have a ``refusal``."""
+
+    arrival_s: float
+    num_prompt_tokens: int
+    refusal: str | None = None
+    scheduled_s: float | None = None
+    """When its first step began."""
+    first_token_s: float | None = None
+    """``None`` for good if no token was wanted."""
+    finished_s: float | None = None
+    num_output_tokens: int = 0
+    num_recomputed_tokens: int = 0
+    own_ms: float = 0.0
+    """Duration of the steps that it had a part in, up to its first token."""
+    ledger: Ledger | None = None
+
+    @property
+    def ttft_s(self) -> float | None:
+        """Time to first token."""
+        return None if self.first_token_s is None else self.first_token_s - self.arrival_s
+
+    @property
+    def queue_s(self) -> float | None:
+        """From its arrival to the start of its first step."""
+        return None if self.scheduled_s is None else self.scheduled_s - self.arrival_s
+
+    @property
+    def e2e_s(self) -> float | None:
+        """From its arrival to its end."""
+        return None if self.finished_s is None else self.finished_s - self.arrival_s
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Time per output token after the first; ``None`` if there is no second."""
+        if self.first_token_s is None or self.finished_s is None or self.num_output_tokens < 2:
+            return None
+        return (self.finished_s - self.first_token_s) / (self.num_output_tokens - 1)
+
+
+@dataclass(slots=True)
+class Timeline:
+    """What happened: requests in the order of their arrival, and totals."""
+
+    requests: list[ServedRequest] = field(default_factory=list)
+    num_steps: int = 0
+    busy_s: float = 0.0
+    """Duration of all steps."""
+    end_s: float = 0.0
+    """When the last request ended."""
+    num_preemptions: int = 0
+    num_recomputed_tokens: int = 0
+    num_computed_tokens: int = 0
+    num_evicted_blocks: int = 0
+    max_running: int = 0
+    """Most requests of one step."""
+
+
+Progress = Callable[[int], None]
+
+
+def run_timeline(
+    requests: Iterable[TimedRequest],
+    *,
+    cache: CacheConfig,
+    scheduler: SchedulerConfig,
+    latency: LatencyModel,
+    progress: Progress = lambda num_done: None,
+) -> Timeline:
+    """Serve ``requests``, which come in the order of their arrival. ``progress`` is told of requests done.
+
+    They are named as :class:`anaphora.sim.predict.Replay` names them. Prompts that can never fit are refused, as the
+    engine does.
+    """
+    return _Clockwork(requests, Scheduler(scheduler, cache), latency, progress).run()
+
+
+class _Clockwork:
+    """The loop's state."""
+
+    def __init__(
+        self, requests: Iterable[TimedRequest], scheduler: Scheduler, latency: LatencyModel, progress: Progress
+    ) -> None:
+        self._arrivals = _Arrivals(requests, latency.overhead_ms / MS_PER_S)
+        self._scheduler = scheduler
+        self._latency = latency
+        self._progress = progress
+        self._timeline = Timeline()
+        self._served: dict[RequestId, ServedRequest] = {}
+        self._outputs: dict[RequestId, Iterator[int]] = {}
+        self._now_s = 0.0
+        # Nobody overtakes, so requests beyond what one step could admit need not be made yet: that saves memory.
+        config = scheduler.config
+        self._num_ahead = min(config.max_num_seqs, config.max_num_batched_tokens)
+
+    def run(self) -> Timeline:
+        scheduler, timeline = self._scheduler, self._timeline
+        while True:
+            self._take_arrivals()
+            output = scheduler.schedule()
+            if output is None:
+                upcoming_s = self._arrivals.next_s
+                if upcoming_s is None:
+                    break
+                self._now_s = max(self._now_s, upcoming_s)
+                continue
+            self._step(output)
+        timeline.num_preemptions = scheduler.stats.num_preemptions
+        timeline.num_recomputed_tokens = scheduler.stats.num_recomputed_tokens
+        timeline.num_computed_tokens = scheduler.stats.num_computed_tokens
+        timeline.num_evicted_blocks = scheduler.cache.stats.num_evicted_blocks
+        return timeline
+
+    def _take_arrivals(self) -> None:
+        """Hand over requests that have come, as many as the scheduler may want to look at."""
+        while self._scheduler.num_waiting < self._num_ahead and (timed := self._arrivals.take(self._now_s)):
+            self._add(timed)
+
+    def _add(self, timed: TimedRequest) -> None:
+        asked, timeline, output = timed.asked, self._timeline, timed.asked.output_token_ids
+        served = ServedRequest(timed.arrival_s, len(asked.prompt_token_ids))
+        timeline.requests.append(served)
+        request = Request(
+            request_id=RequestId(f"replayed-{len(timeline.requests)}"),
+            prompt_token_ids=asked.prompt_token_ids,
+            max_tokens=len(output),
+            namespace=asked.namespace,
+            lookup=asked.lookup,
+        )
+        try:
+            self._scheduler.add(request)
+        except PromptTooLongError as error:
+            served.refusal = str(error)
+            self._progress(1)
+            return
+        self._served[request.request_id] = served
+        self._outputs[request.request_id] = iter(output)
+
+    def _step(self, output: SchedulerOutput) -> None:
+        """Compute for as long as the model says, and note what became of whom."""
+        timeline, begin_s = self._timeline, self._now_s
+        step_ms = self._latency.milliseconds(work_of(output))
+        self._now_s = end_s = begin_s + step_ms / MS_PER_S
+        timeline.num_steps += 1
+        timeline.busy_s += step_ms / MS_PER_S
+        timeline.max_running = max(timeline.max_running, len(output.scheduled))
+        sampled: dict[RequestId, int] = {}
+        for part in output.scheduled:
+            request_id = part.request.request_id
+            served = self._served[request_id]
+            if served.scheduled_s is None:
+                served.scheduled_s = begin_s
+            if served.first_token_s is None:
+                served.own_ms += step_ms
+                if part.samples:
+                    served.first_token_s = end_s
+            if part.samples:
+                sampled[request_id] = next(self._outputs[request_id])
+        for request in self._scheduler.update(output, sampled):
+            self._end(request, end_s)
+
+    def _end(self, request: Request, end_s: float) -> None:
+        served = self._served.pop(request.request_id)
+        del self._outputs[request.request_id]
+        served.finished_s = self._timeline.end_s = end_s
+        served.num_output_tokens = request.num_output_tokens
+        served.num_recomputed_tokens = request.num_recomputed_tokens
+        served.ledger = request.ledger
+        self._progress(1)
+
+
+class _Arrivals:
+    """Requests on their way to the scheduler, which they reach some time after their arrival."""
+
+    def __init__(self, requests: Iterable[TimedRequest], overhead_s: float) -> None:
+        self._requests = iter(requests)
+        self._overhead_s = overhead_s
+        self._upcoming = next(self._requests, None)
+
+    @property
+    def next_s(self) -> float | None:
+        """When the next one reaches the scheduler; ``None`` if there is none."""
+        return None if self._upcoming is None else self._upcoming.arrival_s + self._overhead_s
+
+    def take(self, now_s: float) -> TimedRequest | None:
+        """The next one, if it is there by now."""
+        upcoming = self._upcoming
+        if upcoming is None or upcoming.arrival_s + self._overhead_s > now_s:
+            return None
+        self._upcoming = next(self._requests, None)
+        return upcoming
