@@ -2,10 +2,21 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from anaphora.cli.progress_bar import progress_bar
+from anaphora.cli.simulate_timing import (
+    LatencyOption,
+    MaxNumBatchedTokensOption,
+    MaxNumSeqsOption,
+    RateScaleOption,
+    server_of,
+    timed,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +52,9 @@ ModelOption = Annotated[
 SampleOption = Annotated[
     float, typer.Option("--sample", help="Replay this share of the prompts that begin alike, in caches smaller by it.")
 ]
+FirstOption = Annotated[
+    int | None, typer.Option("--first", min=1, metavar="N", help="Replay the first N requests of the trace only.")
+]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for results.json, runs.csv, figures and report.html.")]
 
 DEFAULT_CAPACITIES = "5%,10%,20%,40%,inf"
@@ -62,9 +76,17 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to spread the runs over.")] = 1,
     sample_fraction: SampleOption = 1.0,
+    first: FirstOption = None,
+    latency: LatencyOption = None,
+    rate_scale: RateScaleOption = None,
+    max_num_seqs: MaxNumSeqsOption = None,
+    max_num_batched_tokens: MaxNumBatchedTokensOption = None,
     out: OutOption = None,
 ) -> None:
-    """Replay a trace through the engine's own cache core: hit rates and ledgers for any memory and policy."""
+    """Replay a trace through the engine's own cache core: hit rates and ledgers for any memory and policy.
+
+    With --latency also through its scheduler, in simulated time: first-token times, queueing and load.
+    """
     from rich.console import Console
 
     from anaphora.cli.trace_input import kv_bytes_per_token, read_for_cache
@@ -77,13 +99,18 @@ def simulate(
     for name in policy or ():
         core_policy(name)
     sizes = parse_capacities(",".join(capacity or [DEFAULT_CAPACITIES]), kv_bytes_per_token)
+    server = server_of(latency, rate_scale, max_num_seqs, max_num_batched_tokens, is_sample=sample_fraction != 1)
     read = read_for_cache(trace, trace_format, trace_block_size, model)
+    read = replace(read, requests=read.requests[:first])
     sweep = Sweep(cut_into_blocks(read, block_size))
     plans = _plans(read, sweep, policy or ["default"], sizes)
     drawn = None if sample_fraction == 1 else sample(sweep.prompts, sample_fraction)
     replayed = sweep if drawn is None else Sweep(drawn.prompts, drawn.scale)
     runs = _run(replayed, plans, jobs, Console(stderr=True))
-    _show(results_of(read, sweep, runs, drawn), out, as_json)
+    results = results_of(read, sweep, runs, drawn)
+    if server is not None:
+        results = timed(results, sweep.prompts, plans, server, num_jobs=jobs)
+    _show(results, out, as_json)
 
 
 def _plans(trace: "Trace", sweep: "Sweep", policies: Sequence[str], sizes: Sequence["Capacity"]) -> list["RunPlan"]:
@@ -96,12 +123,8 @@ def _plans(trace: "Trace", sweep: "Sweep", policies: Sequence[str], sizes: Seque
 
 
 def _run(sweep: "Sweep", plans: Sequence["RunPlan"], num_jobs: int, console: "Console") -> list["SimulatedRun"]:
-    """With a bar on a terminal, and without a word elsewhere."""
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("replaying", total=2 * len(sweep.prompts) * len(plans))
-        return sweep.run_all(plans, lambda num_done: bar.advance(task, num_done), num_jobs=num_jobs)
+    with progress_bar(console, "replaying", sweep.num_requests_per_run * len(plans)) as advance:
+        return sweep.run_all(plans, advance, num_jobs=num_jobs)
 
 
 def _show(results: Mapping[str, Any], out: Path | None, as_json: bool) -> None:

@@ -126,7 +126,7 @@ class TimedSweep:
         return unbounded if wanted is None else min(max(1, round(wanted * self._scale)), unbounded)
 
 
-def num_timed_runs(plans: Sequence[TimedPlan]) -> int:
+def num_distinct(plans: Sequence[TimedPlan]) -> int:
     """How many of them differ."""
     return len(set(map(_simplified, plans)))
 

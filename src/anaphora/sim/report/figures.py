@@ -6,10 +6,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from anaphora.report.figures import INK, styled
+from anaphora.sim.report.labels import HUES
 from anaphora.sim.report.tables import reasons_of
-
-# Hues that stay apart for every common colour blindness (Okabe and Ito).
-_HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#999999", "#000000")
+from anaphora.sim.report.timing import is_timed
+from anaphora.sim.report.ttft_figure import draw_ttft
 
 
 def draw(name: str, results: Mapping[str, Any]) -> Figure:
@@ -63,10 +63,16 @@ def _ledgers(results: Mapping[str, Any]) -> Figure:
 
 
 def _cycle(count: int) -> list[str]:
-    return [_HUES[number % len(_HUES)] for number in range(count)]
+    return [HUES[number % len(HUES)] for number in range(count)]
 
 
 FIGURES: Mapping[str, Callable[[Mapping[str, Any]], Figure]] = {
     "figure-hit-rate": _hit_rates,
     "figure-ledger": _ledgers,
+    "figure-ttft": draw_ttft,
 }
+
+
+def names_of(results: Mapping[str, Any]) -> list[str]:
+    """The figures that there is something to show in."""
+    return [name for name in FIGURES if name != "figure-ttft" or is_timed(results)]

@@ -7,14 +7,17 @@ from typing import Any
 
 from anaphora.report.figures import html_figure, inline_svg, save
 from anaphora.report.page import document, html_table, section
-from anaphora.sim.report.figures import FIGURES, draw
+from anaphora.sim.report.figures import draw, names_of
 from anaphora.sim.report.results import write_results
 from anaphora.sim.report.tables import tables_of
 from anaphora.sim.report.terminal import headline, remarks
+from anaphora.sim.report.timing import write_timing
+from anaphora.sim.report.ttft_figure import CAPTION as TTFT_CAPTION
 
 _CAPTIONS = {
     "figure-hit-rate": "Prompt tokens from the cache, by capacity and policy; dotted: without bounds.",
     "figure-ledger": "Every prompt token in one class, for each cache.",
+    "figure-ttft": TTFT_CAPTION,
 }
 
 
@@ -22,8 +25,9 @@ def write_report(results: Mapping[str, Any], folder: Path) -> None:
     """``results.json``, ``runs.csv``, the figures (PNG and SVG) and ``report.html`` into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write_results(results, folder)
+    write_timing(results, folder)
     drawn: dict[str, str] = {}
-    for name in FIGURES:
+    for name in names_of(results):
         figure = draw(name, results)
         save(figure, folder / name)
         drawn[name] = inline_svg(figure)

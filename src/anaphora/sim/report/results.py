@@ -65,5 +65,5 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
 
 def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
     """An unbounded capacity is an empty cell."""
-    plain = {name: "" if value is None else value for name, value in run.items() if name != "ledger"}
+    plain = {name: "" if value is None else value for name, value in run.items() if name not in ("ledger", "timing")}
     return plain | {f"ledger_{reason}": count for reason, count in run["ledger"].items()}

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from anaphora.report.tables import Table
+from anaphora.sim.report.labels import capacity
+from anaphora.sim.report.timing import timing_tables
 
 RATES = {
     "token_hit_rate": "tokens",
@@ -19,12 +21,7 @@ RULES_NOTE = (
 
 def tables_of(results: Mapping[str, Any]) -> list[Table]:
     """Every table of a simulation, in reading order."""
-    return [_hit_rates(results), _ledgers(results)]
-
-
-def capacity(run: Mapping[str, Any]) -> str:
-    """In blocks, for people."""
-    return "inf" if run["capacity_blocks"] is None else f"{run['capacity_blocks']:,}"
+    return [_hit_rates(results), _ledgers(results), *timing_tables(results)]
 
 
 def reasons_of(results: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anaphora.sim.report.tables import tables_of
+from anaphora.sim.report.timing import timing_remarks
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,3 +53,4 @@ def remarks(results: Mapping[str, Any]) -> Iterator[str]:
                 f"{run['oversized_requests']} prompts are longer than the {run['capacity_blocks']:,} blocks of "
                 f"{run['policy']}: an engine would refuse them; here their beginning was cached"
             )
+    yield from timing_remarks(results)
