@@ -35,7 +35,7 @@ CapacityOption = Annotated[
 PolicyOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Eviction policy: fifo, lfu, lru, return-rate, s3fifo, slru; default, which is the engine's (return-rate); "
+        help="Eviction policy: fifo, lfu, lru, return-rate, s3fifo, slru; default, the engine's (return-rate); "
         "or belady, the bound that no cache can beat. May be given several times. Default: default."
     ),
 ]
