@@ -1,161 +1,185 @@
-"""Every eviction policy on a trace of block hashes, through the cache core itself.
+"""Every eviction policy on real traces and synthetic mixes, through the cache core that the engine runs.
 
-    python -m benchmarks.cache.policies mooncake_conversation.jsonl.gz --out benchmarks/results/cache/policies.json
+    python -m benchmarks.cache.policies FOLDER --out benchmarks/results/cache/policies.json
+    python -m benchmarks.cache.policies FOLDER --out FILE --set conversation --policy return-rate     a part, anew
+    python -m benchmarks.cache.policies FOLDER --out FILE --missing --jobs 2      what is not there yet
 
-Requests follow one another; prompts alone are cached, by the engine's rule (full blocks, one token computed). The
-policies' constants were tuned on one half of the conversations, and the other half is reported apart. Requests belong
-to the same conversation if the first two ids of their blocks are the same.
+``FOLDER`` holds the traces of :data:`TRACES`; mixes (:mod:`benchmarks.cache.mixes`) need none. Requests follow one
+another; prompts alone are cached, by the engine's rule (full blocks, one token computed), and policies are told how
+long the answers were. Capacities are shares of the working set: the distinct blocks of the set of requests in question.
+
+Traces are cut in two halves, each of which is a trace of its own, with its own working set and its own Belady bound:
+requests whose prompts begin with the same two blocks are in the same half, by a digest of these. Constants of policies
+were chosen on the tuning half and on mixes of other seeds (:mod:`benchmarks.cache.tuning`).
 """
 
 import argparse
+import gc
 import hashlib
 import json
-from array import array
-from collections.abc import Iterable, Sequence
+import platform
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from anaphora.kvcache.block_pool import BlockPool
+from benchmarks.cache.mixes import MIXES, make_mix
+
 from anaphora.kvcache.config import CacheConfig
-from anaphora.kvcache.eviction import EVICTION_POLICIES
-from anaphora.kvcache.eviction.leaf_heap import Rank
-from anaphora.kvcache.eviction.ranked import RankedEviction
-from anaphora.kvcache.manager import KVCacheManager
-from anaphora.kvcache.prefix_index import PrefixNode
-from anaphora.kvcache.token_blocks import TOKEN_BYTES, TokenBlocks
+from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES
+from anaphora.sim.cache_replay import count_by_engine_rule
+from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of
+from anaphora.sim.prompt_blocks import PromptBlocks, cut_into_blocks
 from anaphora.traces.reader import read_trace
-from anaphora.traces.request import HashedPrompt, Trace
-from anaphora.types import Namespace, RequestId
+from anaphora.traces.request import HashedPrompt, Trace, TraceRequest
 
 SHARES = (0.05, 0.1, 0.2, 0.4)
-"""Capacities, as shares of the distinct full blocks."""
-NAMESPACE = Namespace("")
+TRACES = {"conversation": "mooncake_conversation.jsonl.gz", "coding sessions": "claude_code_sessions.jsonl.gz"}
+HALVES = ("tuning half", "reporting half")
+REPORTING_SEEDS = (1, 2)
+MIX_REQUESTS = 4000
+BELADY = "belady"
+ALL_POLICIES = [*EVICTION_POLICIES, BELADY]
 
 
-class HashedBlocks(TokenBlocks):
-    """Full blocks, four bytes each in place of their tokens, and a tail."""
-
-    __slots__ = ()
-
-    def __init__(self, block_ids: Iterable[int], block_size: int, num_tail_tokens: int) -> None:
-        self.full = [array("I", [block_id]).tobytes() for block_id in block_ids]
-        self.block_size = block_size
-        self._tail = array("I", bytes(num_tail_tokens * TOKEN_BYTES))
+def is_tuning_half(request: TraceRequest) -> bool:
+    """One half of the groups of requests whose first two blocks are the same."""
+    prompt = request.prompt
+    assert isinstance(prompt, HashedPrompt)
+    return hashlib.sha256(repr(tuple(prompt.block_ids[:2])).encode()).digest()[0] % 2 == 0
 
 
-class Prompt(NamedTuple):
-    block_ids: tuple[int, ...]
-    num_tokens: int
-    num_answer_tokens: int
-
-
-class FutureEviction(RankedEviction):
-    """Belady's bound: the leaf that is used last goes first."""
-
-    def __init__(self, num_blocks: int, next_uses: dict[PrefixNode, int]) -> None:
-        super().__init__(num_blocks)
-        self.next_uses = next_uses
-
-    def rank(self, node: PrefixNode) -> Rank:
-        return (-self.next_uses[node], node.released_at)
-
-
-def prompts_of(trace: Trace) -> list[Prompt]:
-    """The full blocks of each prompt."""
-    assert trace.block_size is not None, "this benchmark takes traces of block hashes"
-    prompts: list[Prompt] = []
+def halves(trace: Trace) -> dict[str, Trace]:
+    """The two halves of a trace, each in its order of arrival."""
+    parts: dict[str, list[TraceRequest]] = {half: [] for half in HALVES}
     for request in trace.requests:
-        assert isinstance(request.prompt, HashedPrompt)
-        num_tokens = request.prompt.num_tokens
-        block_ids = tuple(request.prompt.block_ids[: num_tokens // trace.block_size])
-        prompts.append(Prompt(block_ids, num_tokens, request.num_output_tokens or 0))
-    return prompts
-
-
-def is_tuning_half(prompt: Prompt) -> bool:
-    """One half of the conversations, by a digest of their first two ids."""
-    return hashlib.sha256(repr(prompt.block_ids[:2]).encode()).digest()[0] % 2 == 0
-
-
-def next_uses_of(prompts: Sequence[Prompt]) -> list[list[int]]:
-    """For each block of each prompt, which prompt has it next; the number of prompts if none has."""
-    upcoming: dict[int, int] = {}
-    uses: list[list[int]] = []
-    for number in reversed(range(len(prompts))):
-        uses.append([upcoming.get(block_id, len(prompts)) for block_id in prompts[number].block_ids])
-        upcoming.update(dict.fromkeys(prompts[number].block_ids, number))
-    uses.reverse()
-    return uses
-
-
-def replay(prompts: Sequence[Prompt], block_size: int, num_blocks: int, policy: str) -> float:
-    """The share of prompt tokens served from the cache. ``belady`` is told the future."""
-    name = policy if policy in EVICTION_POLICIES else "lru"
-    manager = KVCacheManager(CacheConfig(num_blocks=num_blocks, block_size=block_size, eviction_policy=name))
-    future: dict[PrefixNode, int] = {}
-    uses = next_uses_of(prompts) if policy == "belady" else []
-    if uses:
-        manager.pool = BlockPool(num_blocks, FutureEviction(num_blocks, future), manager.prefixes.evict)
-    num_cached = 0
-    for number, prompt in enumerate(prompts):
-        tail = prompt.num_tokens - len(prompt.block_ids) * block_size
-        match = manager.match(NAMESPACE, HashedBlocks(prompt.block_ids, block_size, tail))
-        num_cached += match.num_cached_tokens
-        if len(prompt.block_ids) >= num_blocks:  # of what is longer than the cache, the beginning is cached
-            match = manager.match(NAMESPACE, HashedBlocks(prompt.block_ids[:num_blocks], block_size, 0))
-        name = RequestId(str(number))
-        table = manager.admit(name, match, match.tokens.num_tokens, step=number)
-        assert table is not None
-        manager.remember_prompt(NAMESPACE, number.to_bytes(TOKEN_BYTES, "little"), name)
-        manager.commit(name, match.tokens.num_tokens)
-        if uses:
-            nodes = [block.node for block in table.blocks if block.node is not None]
-            future.update(zip(nodes, uses[number], strict=False))
-        manager.free(name, num_answer_tokens=prompt.num_answer_tokens)
-    return num_cached / sum(prompt.num_tokens for prompt in prompts)
-
-
-def compare(prompts: Sequence[Prompt], block_size: int, policies: Sequence[str]) -> dict[str, object]:
-    """Token hit rates of all policies at all capacities, and how much of the way from LRU to Belady each one goes."""
-    working_set = len({block_id for prompt in prompts for block_id in prompt.block_ids})
-    sizes = [int(share * working_set) for share in SHARES]
-    rates = {policy: [replay(prompts, block_size, size, policy) for size in sizes] for policy in (*policies, "belady")}
-    room = [best - lru for best, lru in zip(rates["belady"], rates["lru"], strict=True)]
-    closed: dict[str, dict[str, float]] = {}
-    for policy in policies:
-        gains = [rate - lru for rate, lru in zip(rates[policy], rates["lru"], strict=True)]
-        shares = [gain / gap for gain, gap in zip(gains, room, strict=True)]
-        closed[policy] = {"mean": round(sum(shares) / len(shares), 4), "pooled": round(sum(gains) / sum(room), 4)}
+        parts[HALVES[not is_tuning_half(request)]].append(request)
     return {
-        "num_requests": len(prompts),
-        "working_set_blocks": working_set,
-        "capacity_blocks": sizes,
-        "token_hit_rate": {policy: [round(rate, 5) for rate in row] for policy, row in rates.items()},
-        "gap_closed": closed,
+        name: Trace(trace.path, trace.format, trace.block_size, len(part), tuple(part), ())
+        for name, part in parts.items()
     }
+
+
+def set_names(*, traces: bool, seeds: Sequence[int] = REPORTING_SEEDS) -> list[str]:
+    """``NAME``, ``NAME, tuning half``, ``NAME, reporting half`` of each trace, and ``mix NAME, seed N``."""
+    whole = list(TRACES) if traces else []
+    parts = [f"{name}, {half}" for name in whole for half in reversed(HALVES)]
+    return [*parts, *whole, *(f"mix {mix}, seed {seed}" for mix in MIXES for seed in seeds)]
+
+
+def load_set(name: str, folder: Path | None) -> Trace:
+    """The requests of a set of that name."""
+    first, _, second = name.partition(", ")
+    if first.startswith("mix "):
+        return make_mix(first.removeprefix("mix "), int(second.removeprefix("seed ")), MIX_REQUESTS)
+    assert folder is not None
+    trace = read_trace(folder / TRACES[first])
+    return halves(trace)[second] if second else trace
+
+
+class Arena:
+    """A set of requests, and policies that are tried on it."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.prompts: Sequence[PromptBlocks] = cut_into_blocks(trace)
+        self._paths = paths_of(self.prompts)
+        self.working_set = count_prefixes(self._paths)
+        self.capacities = [max(1, int(share * self.working_set)) for share in SHARES]
+
+    def hit_rate(self, policy: str, num_blocks: int) -> float:
+        """The share of prompt tokens served from the cache."""
+        future = None
+        if policy == BELADY:
+            future = next_uses(self._paths, [prompt.num_reusable_blocks for prompt in self.prompts])
+        config = CacheConfig(
+            num_blocks=num_blocks,
+            block_size=self.prompts[0].block_size,
+            eviction_policy="lru" if policy == BELADY else policy,
+            max_remembered_prompts=0,
+        )
+        gc.collect()
+        gc.disable()  # the index has no cycles that matter, and grows by thousands of nodes a second
+        try:
+            counts = count_by_engine_rule(self.prompts, config, future, lambda num_done: None)
+        finally:
+            gc.enable()
+        return counts.num_cached_tokens / counts.num_prompt_tokens
+
+    def try_out(self, policies: Sequence[str]) -> dict[str, Any]:
+        """Token hit rates at all capacities, and what they are rates of."""
+        return {
+            "num_requests": len(self.prompts),
+            "num_prompt_tokens": sum(prompt.num_tokens for prompt in self.prompts),
+            "block_size": self.prompts[0].block_size,
+            "working_set_blocks": self.working_set,
+            "capacity_blocks": self.capacities,
+            "token_hit_rate": {
+                policy: [round(self.hit_rate(policy, size), 5) for size in self.capacities] for policy in policies
+            },
+        }
+
+
+def try_out(name: str, folder: Path | None, policies: Sequence[str]) -> dict[str, Any]:
+    """Policies on a set, in whatever process."""
+    return Arena(load_set(name, folder)).try_out(policies)
+
+
+def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """New rates beside those of other policies that are known of the same requests."""
+    rates = "token_hit_rate"
+    is_same = all(known.get(name) == value for name, value in new.items() if name != rates)
+    together = {**(known[rates] if is_same else {}), **new[rates]}
+    return {**new, rates: together, **compare(together)}
+
+
+def compare(rates: dict[str, list[float]]) -> dict[str, Any]:
+    """How far each policy goes from LRU to Belady, and how far it is below LRU where that is worst.
+
+    ``mean``: of the shares of the gap closed at each capacity with a gap of at least 0.0001; ``pooled``: all gains
+    together against all gaps together.
+    """
+    if "lru" not in rates or BELADY not in rates:
+        return {}
+    gaps = [best - lru for best, lru in zip(rates[BELADY], rates["lru"], strict=True)]
+    closed: dict[str, dict[str, float | None]] = {}
+    worst: dict[str, float] = {}
+    for policy, row in rates.items():
+        gains = [rate - lru for rate, lru in zip(row, rates["lru"], strict=True)]
+        shares = [gain / gap for gain, gap in zip(gains, gaps, strict=True) if gap >= 0.0001]
+        closed[policy] = {
+            "mean": round(sum(shares) / len(shares), 4) if shares else None,
+            "pooled": round(sum(gains) / sum(gaps), 4) if shares else None,
+        }
+        worst[policy] = round(100 * min(gains), 3)
+    return {"gap_closed": closed, "worst_points_against_lru": worst}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trace", type=Path, help="a trace of block hashes")
-    parser.add_argument("--policy", action="append", choices=sorted(EVICTION_POLICIES), help="repeatable; all if none")
-    parser.add_argument("--out", type=Path, help="a JSON file to write")
+    parser.add_argument("folder", type=Path, nargs="?", help="where the traces lie; without it, mixes alone")
+    parser.add_argument("--set", action="append", default=[], help="sets whose name begins so; repeatable; all if none")
+    parser.add_argument("--policy", action="append", choices=ALL_POLICIES, help="repeatable; all if none")
+    parser.add_argument("--missing", action="store_true", help="leave out what the file has already")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--out", type=Path, required=True, help="a JSON file to write, or to bring up to date")
     options = parser.parse_args()
-    trace = read_trace(options.trace)
-    prompts, block_size = prompts_of(trace), trace.block_size
-    assert block_size is not None
-    policies = sorted({"lru", *(options.policy or EVICTION_POLICIES)})
-    parts = {
-        "all": prompts,
-        "tuning half": [prompt for prompt in prompts if is_tuning_half(prompt)],
-        "other half": [prompt for prompt in prompts if not is_tuning_half(prompt)],
-    }
-    results = {name: compare(part, block_size, policies) for name, part in parts.items()}
-    text = json.dumps({"trace": options.trace.name, "block_size": block_size, "results": results}, indent=2)
-    print(text)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(text + "\n")
+    results: dict[str, Any] = {"sets": {}}
+    if options.out.exists():
+        results = json.loads(options.out.read_text())
+    results.update(default=DEFAULT_POLICY, shares=SHARES, python=platform.python_version())
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(options.jobs) as workers:
+        running = {}
+        for name in set_names(traces=options.folder is not None):
+            known = results["sets"].get(name, {}).get("token_hit_rate", {}) if options.missing else {}
+            policies = [policy for policy in options.policy or ALL_POLICIES if policy not in known]
+            if policies and (not options.set or name.startswith(tuple(options.set))):
+                running[workers.submit(try_out, name, options.folder, policies)] = name
+        for future in as_completed(running):
+            name, new = running[future], future.result()
+            results["sets"][name] = merged(results["sets"].get(name, {}), new)
+            print(name, new["token_hit_rate"], flush=True)
+            options.out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
