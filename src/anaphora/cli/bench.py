@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from anaphora.cli.numbers import parse_numbers
+
 
 class Experiment(StrEnum):
     SWITCH = "switch"
@@ -81,7 +83,7 @@ def bench(
         model=model,
         api_key_env=api_key_env,
         arms=arms.value,
-        lengths=_numbers(lengths),
+        lengths=parse_numbers(lengths, "--lengths", example="256,512,1024"),
         repeats=repeats,
         prefix_tokens=prefix_tokens,
         num_questions=questions,
@@ -93,10 +95,3 @@ def bench(
         server_options=tuple(server_option or ()),
     )
     run_session(options, out)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in text.split(","))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no list of numbers like 256,512,1024", param_hint="--lengths") from None

@@ -10,9 +10,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import ConfigError
+from anaphora.errors import ConfigError, TargetError
 from anaphora.lab import environment
 from anaphora.lab.address import BaseUrl
+from anaphora.lab.calibration.calibrate import as_json, calibrate
+from anaphora.lab.calibration.timed_server import Timing
 from anaphora.lab.options import OURS, BenchOptions
 from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
@@ -22,6 +24,9 @@ from anaphora.lab.targets.managed import ManagedServer, free_port, serve_command
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.targets.tokenizer import LocalTokenizer
 from anaphora.traces.records import RECORDS_FILE, RecordWriter, RunHeader
+
+_CALIBRATION = Timing(first_delay_ms=20.0, num_events=4, interval_ms=5.0)
+"""Twenty short streams, one after another: under a second."""
 
 
 async def run_bench(options: BenchOptions, folder: Path, observer: Observer) -> None:
@@ -51,7 +56,9 @@ async def measure(
         max_model_len=target.max_model_len,
         note=observer.note,
     )
-    writer.begin(make_header(options, plan, await _describe(options, target, plan)))
+    observer.note("calibrating the client")
+    client_error = await _client_error()
+    writer.begin(make_header(options, plan, await _describe(options, target, plan), client_error))
     await send(plan, servers, writer, observer)
 
 
@@ -110,8 +117,18 @@ async def _describe(options: BenchOptions, target: OpenAITarget, plan: Plan) -> 
     }
 
 
-def make_header(options: BenchOptions, plan: Plan, target: Mapping[str, Any]) -> RunHeader:
-    """The first line of the records. ``target`` says who is measured."""
+async def _client_error() -> dict[str, Any] | None:
+    """The error of one stream's stamps on this machine now; ``None`` if it cannot be told here."""
+    try:
+        return as_json(await calibrate((1,), repeats=1, timing=_CALIBRATION))
+    except (TargetError, OSError):
+        return None
+
+
+def make_header(
+    options: BenchOptions, plan: Plan, target: Mapping[str, Any], client_error: Mapping[str, Any] | None = None
+) -> RunHeader:
+    """The first line of the records. ``target`` says who is measured, ``client_error`` how late the stamps are."""
     return RunHeader(
         run_id=plan.run_id,
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -124,5 +141,5 @@ def make_header(options: BenchOptions, plan: Plan, target: Mapping[str, Any]) ->
             "exact_lengths": plan.exact_lengths,
         },
         target=target,
-        environment=environment.describe(),
+        environment={**environment.describe(), "client_error": client_error},
     )

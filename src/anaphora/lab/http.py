@@ -1,24 +1,21 @@
-"""A small HTTP/1.1 client for timing: a warm connection, the clock read as bytes arrive, nothing parsed before its
-stamp.
+"""A small HTTP/1.1 client for timing: a warm connection, stamps of the bytes' arrival, nothing parsed before its stamp.
 
-The clock starts when the whole request, encoded beforehand, is handed to the socket. Every piece of the answer
-carries the reading that was taken when the event loop delivered it; framing, decompression and JSON come after that.
+The clock starts when the whole request, encoded beforehand, is handed to the socket. Every piece of the answer carries
+the stamp of its arrival (:mod:`anaphora.lab.connection`); framing, decompression and JSON come after that.
 """
 
 import asyncio
 import os
 import ssl
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from anaphora.errors import TargetError
 from anaphora.lab.address import BaseUrl
+from anaphora.lab.clock import Clock
+from anaphora.lab.connection import Connection
 from anaphora.lab.framing import ResponseFraming
-
-Clock = Callable[[], int]
-"""Monotonic nanoseconds: ``time.monotonic_ns`` outside tests."""
 
 
 class BodySink(Protocol):
@@ -39,59 +36,6 @@ class Exchange:
     end_ns: int
     connection_reused: bool
     complete: bool
-
-
-class Connection(asyncio.Protocol):
-    """One TCP or TLS connection. Arrivals are stamped and queued in the loop's own callback."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._arrivals: deque[tuple[int, bytes]] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-        self._transport: asyncio.Transport | None = None
-        self.lost_ns: int | None = None
-        self.num_exchanges = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self._arrivals.append((self._clock(), data))
-        self._wake()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost_ns = self._clock()
-        self._wake()
-
-    def send(self, request: bytes) -> int:
-        """Hand the request to the socket; returns the clock's reading just before."""
-        assert self._transport is not None
-        sent_ns = self._clock()
-        self._transport.write(request)
-        return sent_ns
-
-    async def arrival(self) -> tuple[int, bytes] | None:
-        """The next stamped bytes, or ``None`` once the connection is lost and everything was taken."""
-        while not self._arrivals:
-            if self.lost_ns is not None:
-                return None
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        return self._arrivals.popleft()
-
-    @property
-    def is_idle(self) -> bool:
-        """Open, and nothing unasked has arrived: fit for the next request."""
-        return self.lost_ns is None and not self._arrivals
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
 
 
 class HttpClient:

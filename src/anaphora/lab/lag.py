@@ -5,7 +5,7 @@ import contextlib
 from types import TracebackType
 from typing import Self
 
-from anaphora.lab.http import Clock
+from anaphora.lab.clock import Clock
 
 _PERIOD_S = 0.01
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from anaphora.errors import TargetError
 from anaphora.lab.answers import Answer
 from anaphora.lab.arms import Trial
-from anaphora.lab.http import Clock
+from anaphora.lab.clock import Clock
 from anaphora.lab.lag import LoopLag
 from anaphora.lab.targets.base import Reply, Target
 from anaphora.traces.records import CounterReading, RecordWriter, RequestRecord

@@ -18,6 +18,7 @@ _BUSY_SHARE = 0.7
 _GOOD_R2 = 0.98
 _FEW = 0.1
 _LATE_MS = 10.0
+_LATE_STAMP_MS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def checks(run: Run) -> list[dict[str, Any]]:
         lambda: _quiet_machine(run),
         lambda: _enough_samples(records),
         *((lambda: _lines_fit(by_length, int(run.header.settings["seed"])),) if by_length else ()),
-        lambda: Check("client error", "unknown", "the client was not calibrated against a server with known timings"),
+        lambda: _client_error(run),
     )
     return [asdict(question()) for question in ask]
 
@@ -151,6 +152,19 @@ def _quiet_machine(run: Run) -> Check:
     load, cpus = run.header.environment["load_average"][0], run.header.environment["num_cpus"]
     seen = f"load average {load:g} on {cpus} processors when the run began"
     return Check("quiet machine", "ok" if load < _BUSY_SHARE * cpus else "warning", seen)
+
+
+def _client_error(run: Run) -> Check:
+    """How late one stream's stamps were, on a built-in server that knows when it sent."""
+    measured = run.header.environment.get("client_error")
+    if measured is None:
+        return Check("client error", "unknown", "the client was not calibrated against a server with known timings")
+    error = measured["ttft_error_ms"]["1"]
+    seen = (
+        f"on a server with known timings the client stamped first tokens {error['median']:.2f} ms late (median), "
+        f"{error['p99']:.2f} ms (99th percentile) of {error['num_samples']}"
+    )
+    return Check("client error", "ok" if error["median"] <= _LATE_STAMP_MS else "warning", seen)
 
 
 def _lines_fit(records: Sequence[RequestRecord], seed: int) -> Check:

@@ -10,8 +10,9 @@ from typing import Any
 from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.answers import AnswerReader, error_in, no_json
+from anaphora.lab.clock import Clock
 from anaphora.lab.counters import MetricsText, read_counters
-from anaphora.lab.http import Clock, HttpClient
+from anaphora.lab.http import HttpClient
 from anaphora.lab.targets.base import ChatRequest, Message, Reply
 from anaphora.traces.records import CounterReading
 

@@ -1,0 +1,189 @@
+"""The client's error: its stamp of an event minus the server's clock just before that event was sent.
+
+The client is the one that the experiments use, with its connections, framing and decoding, so what is measured is
+what their numbers carry. The difference holds the kernel's way from socket to socket too: it is an upper bound.
+"""
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from anaphora.errors import ConfigError, TargetError
+from anaphora.lab.address import BaseUrl
+from anaphora.lab.calibration.timed_server import Timing
+from anaphora.lab.http import HttpClient
+from anaphora.lab.lag import LoopLag
+from anaphora.protocol.sse import DONE, EventStreamDecoder
+
+DEFAULT_CONCURRENCIES = (1, 64, 256)
+DEFAULT_REPEATS = 3
+_SPARE_FILES = 64
+_STOP_LIMIT_S = 5.0
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A sink that compares each event's own stamp with the client's."""
+
+    errors_ns: list[int] = field(default_factory=list)
+    num_streams_at_once: int = 0
+    _decoder: EventStreamDecoder = field(default_factory=EventStreamDecoder)
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        pass
+
+    def feed(self, ns: int, piece: bytes) -> None:
+        for event in self._decoder.feed(piece):
+            if event.data == DONE:
+                continue
+            chunk = json.loads(event.data)
+            for choice in chunk["choices"]:
+                self.errors_ns.append(ns - int(choice["delta"]["content"]))
+            if "usage" in chunk:
+                self.num_streams_at_once = chunk["usage"]["num_streams_at_once"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Milliseconds: the median, the 99th percentile, and of how many samples."""
+
+    median: float
+    p99: float
+    num_samples: int
+
+    @classmethod
+    def of(cls, errors_ns: Sequence[int]) -> "Spread":
+        middle, high = np.percentile(np.asarray(errors_ns) / 1e6, (50, 99))
+        return cls(round(float(middle), 4), round(float(high), 4), len(errors_ns))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientError:
+    """What was found with so many streams at once. ``worst_loop_lag_ms``: the longest delay of the client's loop."""
+
+    num_streams: int
+    ttft_error_ms: Spread
+    event_error_ms: Spread
+    worst_loop_lag_ms: float
+
+
+async def calibrate(
+    concurrencies: Sequence[int] = DEFAULT_CONCURRENCIES,
+    *,
+    repeats: int = DEFAULT_REPEATS,
+    timing: Timing | None = None,
+) -> list[ClientError]:
+    """Measure the client's error with each number of streams started together, ``repeats`` times each.
+
+    A single stream is repeated twenty times as often, for a median and a percentile that mean something.
+
+    Raises:
+        ConfigError: a number is below 1, or more streams are asked for than files may be open.
+        TargetError: the streams did not run at once as asked, so their errors would say nothing.
+    """
+    _check(concurrencies, repeats)
+    found = []
+    async with _timed_server() as base:
+        for num_streams in concurrencies:
+            rounds = max(repeats, min(20 * repeats // num_streams, 20 * repeats))
+            found.append(await _measure(base, num_streams, rounds, timing or _timing(num_streams)))
+    return found
+
+
+def as_json(found: Sequence[ClientError]) -> dict[str, Any]:
+    """``ttft_error_ms`` and ``event_error_ms`` by number of streams, each with ``median`` and ``p99``."""
+    return {
+        "ttft_error_ms": {str(row.num_streams): asdict(row.ttft_error_ms) for row in found},
+        "event_error_ms": {str(row.num_streams): asdict(row.event_error_ms) for row in found},
+        "worst_loop_lag_ms": {str(row.num_streams): row.worst_loop_lag_ms for row in found},
+    }
+
+
+def _timing(num_streams: int) -> Timing:
+    """40 events, 20 ms apart; the first one late enough for every stream to have begun before it."""
+    return Timing(first_delay_ms=100.0 + num_streams)
+
+
+def _check(concurrencies: Sequence[int], repeats: int) -> None:
+    if repeats < 1 or not concurrencies or min(concurrencies) < 1:
+        raise ConfigError("concurrency and repeats must be at least 1")
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit != resource.RLIM_INFINITY and max(concurrencies) + _SPARE_FILES > limit:
+        raise ConfigError(
+            f"{max(concurrencies)} streams need as many open files, and {limit} are allowed: raise the limit "
+            "(ulimit -n), or ask for fewer"
+        )
+
+
+@asynccontextmanager
+async def _timed_server() -> AsyncIterator[BaseUrl]:
+    """The server's process; it ends with this block, and by itself if this process is killed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "anaphora.lab.calibration.timed_server",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        line = await process.stdout.readline()
+        if not line.strip().isdigit():
+            raise TargetError("the server with known timings did not start")
+        yield BaseUrl.parse(f"http://127.0.0.1:{int(line)}")
+    finally:
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), _STOP_LIMIT_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def _measure(base: BaseUrl, num_streams: int, rounds: int, timing: Timing) -> ClientError:
+    first: list[int] = []
+    every: list[int] = []
+    clients = [HttpClient(base, clock=time.monotonic_ns) for _ in range(num_streams)]
+    try:
+        for client in clients:
+            await client.open()
+        async with LoopLag(time.monotonic_ns) as lag:
+            for _ in range(rounds):
+                for stream in await _together(clients, timing):
+                    first.append(stream.errors_ns[0])
+                    every += stream.errors_ns
+    finally:
+        for client in clients:
+            await client.close()
+    return ClientError(num_streams, Spread.of(first), Spread.of(every), round(lag.worst_ns / 1e6, 3))
+
+
+async def _together(clients: Sequence[HttpClient], timing: Timing) -> list[_Stream]:
+    """One request a client, all sent together; refused unless all their answers ran at once, from end to end."""
+    body = json.dumps({"timing": asdict(timing)}).encode()
+    streams = [_Stream() for _ in clients]
+    limit_s = 30 + 4 * timing.duration_s
+    await asyncio.gather(
+        *(
+            client.exchange("POST", "/v1/chat/completions", body=body, sink=stream, timeout_s=limit_s)
+            for client, stream in zip(clients, streams, strict=True)
+        )
+    )
+    reached = max(stream.num_streams_at_once for stream in streams)
+    if reached < len(clients):
+        raise TargetError(
+            f"{len(clients)} streams were asked for, but at most {reached} ran at once: this machine is too busy or "
+            "too small for that many; ask for fewer"
+        )
+    if any(len(stream.errors_ns) != timing.num_events for stream in streams):
+        raise TargetError("the server with known timings broke off a stream: try again")
+    return streams

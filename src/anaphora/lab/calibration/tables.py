@@ -1,0 +1,37 @@
+"""What a calibration found, as a table."""
+
+from collections.abc import Sequence
+
+from anaphora.lab.calibration.calibrate import ClientError
+from anaphora.lab.report.tables import Table
+
+_NOTE = (
+    "The client's stamp minus the server's clock read immediately before the send, in milliseconds: positive is late.\n"
+    "All streams of a row were started together and ran at once; an event is one of the 40 chunks of a stream."
+)
+
+
+def client_error_table(found: Sequence[ClientError]) -> Table:
+    """One row for each number of streams."""
+    rows = tuple(
+        (
+            str(row.num_streams),
+            f"{row.ttft_error_ms.median:.3f}",
+            f"{row.ttft_error_ms.p99:.3f}",
+            f"{row.event_error_ms.median:.3f}",
+            f"{row.event_error_ms.p99:.3f}",
+            f"{row.event_error_ms.num_samples}",
+            f"{row.worst_loop_lag_ms:.1f}",
+        )
+        for row in found
+    )
+    columns = (
+        "streams at once",
+        "TTFT error, median",
+        "TTFT error, p99",
+        "event error, median",
+        "event error, p99",
+        "events",
+        "worst loop lag",
+    )
+    return Table("The client's own error", columns, rows, _NOTE)

@@ -1,0 +1,149 @@
+"""The built-in server with known timings, and what is told of the client's error."""
+
+import asyncio
+import json
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from anaphora.cli.main import run
+from anaphora.errors import ConfigError, TargetError
+from anaphora.lab.address import BaseUrl
+from anaphora.lab.calibration import calibrate as calibration
+from anaphora.lab.calibration.calibrate import Spread, as_json, calibrate
+from anaphora.lab.calibration.timed_server import Streams, Timing
+from anaphora.lab.http import HttpClient
+
+SHORT = Timing(first_delay_ms=30.0, num_events=5, interval_ms=2.0)
+
+
+def test_every_event_of_every_stream_is_compared_and_no_stamp_is_early() -> None:
+    (one, four) = asyncio.run(calibrate((1, 4), repeats=1, timing=SHORT))
+    assert (one.num_streams, one.ttft_error_ms.num_samples, one.event_error_ms.num_samples) == (1, 20, 100)
+    assert (four.num_streams, four.ttft_error_ms.num_samples, four.event_error_ms.num_samples) == (4, 20, 100)
+    for found in (one, four):
+        assert 0 <= found.ttft_error_ms.median <= found.ttft_error_ms.p99
+        assert 0 <= found.event_error_ms.median <= found.event_error_ms.p99
+    assert as_json([one])["ttft_error_ms"]["1"]["median"] == one.ttft_error_ms.median
+
+
+def test_the_server_keeps_the_times_that_were_asked_for() -> None:
+    class Sink:
+        def __init__(self) -> None:
+            self.sent_ns: list[int] = []
+
+        def begin(self, status: int, headers: object) -> None:
+            assert status == 200
+
+        def feed(self, ns: int, piece: bytes) -> None:
+            events = [json.loads(line[6:]) for line in piece.split(b"\n") if line.startswith(b"data: {")]
+            self.sent_ns += [int(choice["delta"]["content"]) for event in events for choice in event["choices"]]
+
+    async def one_stream() -> tuple[int, list[int]]:
+        async with calibration._timed_server() as base:
+            client, sink = HttpClient(base, clock=time.monotonic_ns), Sink()
+            body = json.dumps({"timing": {"first_delay_ms": 50, "num_events": 3, "interval_ms": 40}}).encode()
+            exchange = await client.exchange("POST", "/", body=body, sink=sink)
+            await client.close()
+            return exchange.sent_ns, sink.sent_ns
+
+    sent, stamps = asyncio.run(one_stream())
+    assert len(stamps) == 3
+    assert [stamp - sent >= (50 + 40 * number) * 1e6 for number, stamp in enumerate(stamps)] == [True] * 3
+
+
+def test_streams_count_the_most_at_once_since_there_last_was_none() -> None:
+    streams = Streams()
+    streams.begin()
+    streams.begin()
+    streams.end()
+    streams.begin()
+    assert streams.most == 2
+    streams.end()
+    streams.end()
+    streams.begin()
+    assert streams.most == 1
+
+
+def test_streams_that_did_not_run_at_once_are_refused() -> None:
+    async def three_on_two_connections() -> None:
+        async with calibration._timed_server() as base:
+            client = HttpClient(base, clock=time.monotonic_ns)
+            lonely = _OneAtATime(base)
+            try:
+                await calibration._together([client, lonely, lonely], SHORT)
+            finally:
+                await client.close()
+                await lonely.close()
+
+    with pytest.raises(TargetError, match=r"^3 streams were asked for, but at most 2 ran at once: .*ask for fewer$"):
+        asyncio.run(three_on_two_connections())
+
+
+class _OneAtATime(HttpClient):
+    """Lets a request wait for the one before it."""
+
+    def __init__(self, base: BaseUrl) -> None:
+        super().__init__(base, clock=time.monotonic_ns)
+        self._turn = asyncio.Lock()
+
+    async def exchange(self, *args: object, **options: object) -> object:  # type: ignore[override]
+        async with self._turn:
+            return await super().exchange(*args, **options)  # type: ignore[arg-type]
+
+
+def test_more_streams_than_open_files_are_refused_before_anything_starts() -> None:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with pytest.raises(ConfigError, match=r"streams need as many open files, and \d+ are allowed: raise the limit"):
+        asyncio.run(calibrate((limit,)))
+    with pytest.raises(ConfigError, match="at least 1"):
+        asyncio.run(calibrate((0,)))
+
+
+def test_the_server_ends_when_whoever_started_it_is_killed() -> None:
+    starter = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import subprocess, sys; server = subprocess.Popen([sys.executable, '-m', "
+            "'anaphora.lab.calibration.timed_server'], stdin=subprocess.PIPE); print(server.pid, flush=True); "
+            "server.wait()",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert starter.stdout is not None
+    server_pid = int(starter.stdout.readline())
+    assert starter.stdout.readline().strip().isdigit()  # the server's port: it serves
+    starter.send_signal(signal.SIGKILL)
+    starter.wait()
+    starter.stdout.close()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and _is_alive(server_pid):
+        time.sleep(0.02)
+    assert not _is_alive(server_pid)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_spread_is_in_milliseconds() -> None:
+    assert Spread.of([1_000_000, 2_000_000, 3_000_000]) == Spread(2.0, 2.98, 3)
+
+
+def test_the_command_prints_json_or_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["calibrate", "--concurrency", "30", "--repeats", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ttft_error_ms"]["30"]["num_samples"] == 30
+    assert told["event_error_ms"]["30"]["num_samples"] == 30 * 40
+    assert run(["calibrate", "--concurrency", "two"]) == 2
+    assert "'two' is no list of numbers like 1,64,256" in capsys.readouterr().err
