@@ -26,7 +26,7 @@ def calibrate(
     from anaphora.lab.calibration.calibrate import as_json as to_json
     from anaphora.lab.calibration.calibrate import calibrate as measure
     from anaphora.lab.calibration.tables import client_error_table
-    from anaphora.lab.report.terminal import print_table
+    from anaphora.report.terminal import print_table
 
     found = asyncio.run(measure(parse_numbers(concurrency, "--concurrency", example="1,64,256"), repeats=repeats))
     if as_json:

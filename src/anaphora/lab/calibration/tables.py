@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from anaphora.lab.calibration.calibrate import ClientError
-from anaphora.lab.report.tables import Table
+from anaphora.report.tables import Table
 
 _NOTE = (
     "The client's stamp minus the server's clock read immediately before the send, in milliseconds: positive is late.\n"
