@@ -31,6 +31,10 @@ def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert unbounded["prompt_tokens"] == sum(unbounded["ledger"].values()) == 20 * 512
     assert unbounded["cached_tokens"] == 9 * 512
     assert (unbounded["token_hit_rate"], unbounded["block_hit_rate"]) == (9 / 20, 9 / 20)
+    reuse = results["reuse"]
+    assert (reuse["block_uses"], reuse["first_uses"]) == (20, 10)
+    assert reuse["lru"]["token_hit_rate"][-1] == 9 / 20
+    assert results["command"].startswith("anaphora ")
     assert (unbounded["trace_rule_token_hit_rate"], unbounded["trace_rule_block_hit_rate"]) == (0.5, 0.5)
 
 
@@ -52,15 +56,21 @@ def test_the_help_names_every_policy(capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_tables_show_both_rules_and_the_dirt(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["simulate", str(DATA / "cases" / "15-trace-dirty-mooncake" / "trace.jsonl")]) == 2
-    assert "capacity 5% is less than one block" in capsys.readouterr().err
     dirty = str(DATA / "cases" / "15-trace-dirty-mooncake" / "trace.jsonl")
+    assert cli.run(["simulate", dirty, "--capacity", "5%"]) == 2
+    assert "capacity 5% is less than one block" in capsys.readouterr().err
     assert cli.run(["simulate", dirty, "--capacity", "1,inf"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "6 requests (mooncake, block ids for 512 tokens)" in shown
     assert "left out: 1 × the file ends in the middle of a row (line 10)" in shown
     assert "Engine's rule" in shown
-    assert "6 prompts are longer than the 1 blocks of default" in shown
+    assert "6 prompts are longer than a cache of 1 blocks" in shown
+
+
+def test_sizes_that_nobody_asked_for_are_left_out_where_they_make_no_block(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["simulate", TRACE, "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["capacity_blocks"] for run in runs] == [1, 2, 4, 10, None]
 
 
 def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,12 +79,12 @@ def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["capacity_blocks"] for row in rows] == ["4", ""]
     assert json.loads((tmp_path / "out" / "results.json").read_text())["trace"]["requests"] == 7
     page = (tmp_path / "out" / "report.html").read_text()
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 4
     assert not re.search(r'(src|href)="(?!#)|url\((?!#)|@import', page.replace('xlink:href="#', "")), (
         "the page loads something"
     )
     assert {path.name for path in (tmp_path / "out").glob("figure-*")} == {
-        f"figure-{name}.{kind}" for name in ("hit-rate", "ledger") for kind in ("png", "svg")
+        f"figure-{name}.{kind}" for name in ("hit-rate", "ledger", "reuse", "working-set") for kind in ("png", "svg")
     }
 
 

@@ -1,6 +1,8 @@
 """`anaphora simulate`: what other caches would have done with a trace."""
 
 import json
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +31,7 @@ CapacityOption = Annotated[
     list[str] | None,
     typer.Option(
         help="Cache sizes, separated by commas: 10k (blocks of the trace), 5% (of its distinct blocks), "
-        "8GiB@MODEL, inf. Default: 5%,10%,20%,40%,inf."
+        "8GiB@MODEL, inf. Default: 1%,2%,5%,10%,20%,40%,100%,inf."
     ),
 ]
 PolicyOption = Annotated[
@@ -57,7 +59,7 @@ FirstOption = Annotated[
 ]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for results.json, runs.csv, figures and report.html.")]
 
-DEFAULT_CAPACITIES = "5%,10%,20%,40%,inf"
+DEFAULT_CAPACITIES = ("1%", "2%", "5%", "10%", "20%", "40%", "100%", "inf")
 
 
 def register(app: typer.Typer) -> None:
@@ -98,16 +100,18 @@ def simulate(
 
     for name in policy or ():
         core_policy(name)
-    sizes = parse_capacities(",".join(capacity or [DEFAULT_CAPACITIES]), kv_bytes_per_token)
+    sizes = parse_capacities(",".join(capacity or DEFAULT_CAPACITIES), kv_bytes_per_token)
     server = server_of(latency, rate_scale, max_num_seqs, max_num_batched_tokens, is_sample=sample_fraction != 1)
     read = read_for_cache(trace, trace_format, trace_block_size, model)
     read = replace(read, requests=read.requests[:first])
     sweep = Sweep(cut_into_blocks(read, block_size))
+    if not capacity:
+        sizes = [size for size in sizes if size.share is None or size.share * sweep.working_set >= 1]
     plans = _plans(read, sweep, policy or ["default"], sizes)
     drawn = None if sample_fraction == 1 else sample(sweep.prompts, sample_fraction)
     replayed = sweep if drawn is None else Sweep(drawn.prompts, drawn.scale)
     runs = _run(replayed, plans, jobs, Console(stderr=True))
-    results = results_of(read, sweep, runs, drawn)
+    results = results_of(read, sweep, runs, drawn, shlex.join(["anaphora", *sys.argv[1:]]))
     if server is not None:
         results = timed(results, sweep.prompts, plans, server, num_jobs=jobs)
     _show(results, out, as_json)

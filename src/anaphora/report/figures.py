@@ -13,10 +13,17 @@ from matplotlib.figure import Figure
 
 # Hues that stay apart for every common colour blindness (Okabe and Ito).
 OFF, ON = "#0072b2", "#d55e00"
+GREEN, PINK, AMBER, SKY, YELLOW, GREY = "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#9a9fa4"
 INK, GRID, PAPER = "#1a1a1a", "#d9d9d9", "#ffffff"
 COLOUR_VARIABLES: Mapping[str, str] = {
     OFF: "var(--off)",
     ON: "var(--on)",
+    GREEN: "var(--green)",
+    PINK: "var(--pink)",
+    AMBER: "var(--amber)",
+    SKY: "var(--sky)",
+    YELLOW: "var(--yellow)",
+    GREY: "var(--grey)",
     INK: "var(--ink)",
     GRID: "var(--grid)",
     PAPER: "var(--paper)",
@@ -70,9 +77,9 @@ def inline_svg(figure: Figure) -> str:
     return text[text.index("<svg") :]
 
 
-def html_figure(name: str, svg: str, caption: str, colours: Mapping[str, str] = COLOUR_VARIABLES) -> str:
+def html_figure(name: str, svg: str, caption: str) -> str:
     """An inline figure that takes the page's colours; ids get a prefix so that figures do not borrow each other's."""
-    for colour, variable in colours.items():
+    for colour, variable in COLOUR_VARIABLES.items():
         svg = svg.replace(colour, variable)
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     natural = re.search(r'width="([\d.]+)pt"', svg)

@@ -2,10 +2,12 @@
 
 STYLE = """
 :root { --paper: #ffffff; --ink: #1d1f21; --soft: #5c6166; --line: #dddfe2; --grid: #d9d9d9; --band: #f5f6f7;
-        --off: #0072b2; --on: #c65300; --good: #1a7f37; --bad: #b35900; }
+        --off: #0072b2; --on: #c65300; --good: #1a7f37; --bad: #b35900;
+        --green: #008a64; --pink: #c0679a; --amber: #d99400; --sky: #4aa8dd; --yellow: #e3d629; --grey: #9a9fa4; }
 @media (prefers-color-scheme: dark) {
   :root { --paper: #16181a; --ink: #e4e6e8; --soft: #a0a6ac; --line: #34383c; --grid: #3a3e42; --band: #1e2124;
-          --off: #56b4e9; --on: #f08a3c; --good: #5cc377; --bad: #e9a24a; } }
+          --off: #56b4e9; --on: #f08a3c; --good: #5cc377; --bad: #e9a24a;
+          --green: #2fc296; --pink: #dd94bd; --amber: #f2b431; --sky: #a9dcf7; --yellow: #f0e442; --grey: #7d8388; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
        font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
@@ -14,6 +16,9 @@ h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .25rem; overflow-wrap: an
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .75rem; padding-bottom: .3rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1rem; }
 header p, .note, figcaption { color: var(--soft); font-size: .9rem; margin: .25rem 0; }
+dl.terms { display: grid; grid-template-columns: 9.5rem 1fr; gap: .35rem 1rem; margin: 1rem 0; }
+dl.terms dt { font-weight: 600; overflow-wrap: anywhere; }
+dl.terms dd { margin: 0; }
 .answer { font-size: 1.15rem; background: var(--band); border-left: 4px solid var(--on); padding: .9rem 1.1rem;
           margin: 0; border-radius: 0 6px 6px 0; }
 figure { margin: 0 0 2rem; overflow-x: auto; }
@@ -39,5 +44,7 @@ code { font: .88em/1.5 ui-monospace, "SFMono-Regular", Menlo, Consolas, monospac
 @media (max-width: 40rem) {
   main { padding: 1.25rem .9rem 3rem; }
   .checks li { grid-template-columns: 1.6rem 1fr; }
-  .checks li span:last-child { grid-column: 2; } }
+  .checks li span:last-child { grid-column: 2; }
+  dl.terms { grid-template-columns: 1fr; gap: .1rem; }
+  dl.terms dd { margin-bottom: .6rem; } }
 """

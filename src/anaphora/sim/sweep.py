@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anaphora.errors import ConfigError
 from anaphora.kvcache.config import CacheConfig
@@ -15,6 +15,9 @@ from anaphora.sim.cache_replay import EngineCounts, NextUses, TraceRuleCounts, c
 from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of
 from anaphora.sim.prompt_blocks import PromptBlocks
 from anaphora.sim.spread import spread
+
+if TYPE_CHECKING:
+    from array import array
 
 BELADY = "belady"
 DEFAULT = "default"
@@ -88,20 +91,21 @@ class Sweep:
         self.block_size = prompts[0].block_size
 
     @cached_property
-    def _paths(self) -> list[Any]:
+    def paths(self) -> list["array[int]"]:
+        """The prefixes of each prompt: see :func:`anaphora.sim.prefix_paths.paths_of`."""
         return paths_of(self.prompts)
 
     @cached_property
     def working_set(self) -> int:
         """Distinct blocks of the trace, partial ones too."""
-        return count_prefixes(self._paths)
+        return count_prefixes(self.paths)
 
     @cached_property
     def _futures(self) -> tuple[NextUses, NextUses]:
         """For the two rules, when each block is used next."""
         engine = [prompt.num_reusable_blocks for prompt in self.prompts]
         whole = [len(prompt.blocks) for prompt in self.prompts]
-        return next_uses(self._paths, engine), next_uses(self._paths, whole)
+        return next_uses(self.paths, engine), next_uses(self.paths, whole)
 
     @property
     def num_requests_per_run(self) -> int:

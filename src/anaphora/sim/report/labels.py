@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#999999", "#000000")
-"""They stay apart for every common colour blindness (Okabe and Ito)."""
+from anaphora.report.figures import AMBER, GREEN, GREY, INK, OFF, ON, PINK, SKY, YELLOW
+
+HUES = (OFF, ON, GREEN, PINK, AMBER, SKY, YELLOW, GREY, INK)
+"""They stay apart for every common colour blindness, and follow light and dark on a page."""
 
 
 def capacity(run: Mapping[str, Any]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anaphora.sim.reuse import reuse_of
+
 if TYPE_CHECKING:
     from anaphora.sim.sampling import Sample
     from anaphora.sim.sweep import SimulatedRun, Sweep
@@ -14,10 +16,11 @@ if TYPE_CHECKING:
 
 
 def results_of(
-    trace: "Trace", sweep: "Sweep", runs: Sequence["SimulatedRun"], drawn: "Sample | None"
+    trace: "Trace", sweep: "Sweep", runs: Sequence["SimulatedRun"], drawn: "Sample | None", command: str
 ) -> dict[str, Any]:
     """Everything that is printed or written, for machines. ``drawn``: the sample that was replayed, if not all."""
     return {
+        "command": command,
         "trace": {
             "path": str(trace.path),
             "format": trace.format,
@@ -28,6 +31,7 @@ def results_of(
             "findings": [_finding(finding) for finding in trace.findings],
             "remarks": [str(finding) for finding in trace.findings],
         },
+        "reuse": reuse_of(sweep.prompts, sweep.paths),
         "sample": None if drawn is None else _sample(drawn),
         "runs": [run.to_json() for run in runs],
     }

@@ -21,7 +21,7 @@ RULES_NOTE = (
 
 def tables_of(results: Mapping[str, Any]) -> list[Table]:
     """Every table of a simulation, in reading order."""
-    return [_hit_rates(results), _ledgers(results), *timing_tables(results)]
+    return [hit_rates(results), ledgers(results), *timing_tables(results)]
 
 
 def reasons_of(results: Mapping[str, Any]) -> list[str]:
@@ -30,7 +30,8 @@ def reasons_of(results: Mapping[str, Any]) -> list[str]:
     return [reason for reason in runs[0]["ledger"] if any(run["ledger"][reason] for run in runs)]
 
 
-def _hit_rates(results: Mapping[str, Any]) -> Table:
+def hit_rates(results: Mapping[str, Any]) -> Table:
+    """A row a run, by both rules."""
     rows = [
         (
             run["policy"],
@@ -44,7 +45,8 @@ def _hit_rates(results: Mapping[str, Any]) -> Table:
     return Table("Hit rates, in % of prompt tokens and blocks", columns, tuple(rows), RULES_NOTE)
 
 
-def _ledgers(results: Mapping[str, Any]) -> Table:
+def ledgers(results: Mapping[str, Any]) -> Table:
+    """A row a run, a column a class."""
     reasons = reasons_of(results)
     rows = [
         (run["policy"], capacity(run), *(f"{100 * run['ledger'][r] / run['prompt_tokens']:.2f}" for r in reasons))

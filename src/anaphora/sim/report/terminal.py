@@ -18,8 +18,8 @@ def print_simulation(results: Mapping[str, Any], console: "Console") -> None:
     from anaphora.report.terminal import print_table
 
     console.print(Text(headline(results), style="bold"))
-    if results["sample"] is not None:
-        console.print(Text(sample_line(results)))
+    for line in sample_lines(results):
+        console.print(Text(line))
     for remark in remarks(results):
         console.print(Text(f"! {remark}", style="yellow"))
     console.print()
@@ -35,22 +35,24 @@ def headline(results: Mapping[str, Any]) -> str:
     return f"{head}{trace['distinct_blocks']:,} distinct blocks of {results['runs'][0]['block_size']}"
 
 
-def sample_line(results: Mapping[str, Any]) -> str:
-    """What was replayed instead of all."""
+def sample_lines(results: Mapping[str, Any]) -> Iterator[str]:
+    """What was replayed instead of all, if it was not all."""
     drawn = results["sample"]
-    return (
-        f"sample: {drawn['requests']:,} requests, chosen by their first {drawn['group_depth_blocks']} blocks "
-        f"({drawn['groups']:,} groups), in caches of {drawn['capacity_scale']:.4f} of their size"
-    )
+    if drawn is not None:
+        yield (
+            f"sample: {drawn['requests']:,} requests, chosen by their first {drawn['group_depth_blocks']} blocks "
+            f"({drawn['groups']:,} groups), in caches of {drawn['capacity_scale']:.4f} of their size"
+        )
 
 
 def remarks(results: Mapping[str, Any]) -> Iterator[str]:
     """What was strange about the trace, and where a run differs from an engine."""
     yield from results["trace"]["remarks"]
-    for run in results["runs"]:
-        if run["oversized_requests"]:
+    oversized = {run["capacity_blocks"]: run["oversized_requests"] for run in results["runs"]}
+    for num_blocks, num_requests in oversized.items():
+        if num_requests:
             yield (
-                f"{run['oversized_requests']} prompts are longer than the {run['capacity_blocks']:,} blocks of "
-                f"{run['policy']}: an engine would refuse them; here their beginning was cached"
+                f"{num_requests:,} prompts are longer than a cache of {num_blocks:,} blocks: an engine would refuse "
+                "them; here their beginning was cached"
             )
     yield from timing_remarks(results)

@@ -1,0 +1,79 @@
+"""LRU's hit rate at every capacity, from reuse distances alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from anaphora.sim.prompt_blocks import PromptBlocks
+from anaphora.sim.references import FIRST, Ints, References
+from anaphora.sim.reuse_distance import reuse_distances
+
+
+class LRUCurve:
+    """Tokens that an LRU cache of a capacity serves: those of all uses whose reuse distance is less than it.
+
+    It is what a replay counts, as both evict the same block: of the blocks that nobody holds, the one given up longest
+    ago never has a continuation that is cached, for that would have been given up before it. Two things differ.
+
+    By the engine's rule, a request holds one block more while it runs, for its partial last block or for the copy of
+    the last one that it computes again. So a replay with C blocks serves at least what the curve says of C − 1 and at
+    most what it says of C. By the trace rule, all blocks are in the cache, and both are equal.
+    """
+
+    def __init__(self, references: References, num_tokens: Ints) -> None:
+        """``num_tokens``: what a hit of each use saves."""
+        distances = reuse_distances(references)
+        order = np.argsort(distances, kind="stable")[np.count_nonzero(distances == FIRST) :]
+        self._distances = distances[order]
+        self._num_tokens = num_tokens[order]
+        self._totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._num_tokens)])
+        self._requests, self._depths = references.requests[order], references.depths[order]
+        self._num_requests = int(references.requests[-1]) + 1 if len(references) else 0
+
+    def num_hit_tokens(self, num_blocks: int | None) -> int:
+        """Tokens served from a cache of so many blocks; ``None``: without bounds."""
+        return int(self._totals[self._end(num_blocks)])
+
+    def hit_tokens_by_request(self, num_blocks: int | None) -> Ints:
+        """The same for each request up to the last that uses any block."""
+        end = self._end(num_blocks)
+        counts = np.bincount(self._requests[:end], self._num_tokens[:end], self._num_requests)
+        return counts.astype(np.int64)
+
+    def num_tokens_deeper_than(self, num_blocks: int) -> int:
+        """Tokens of reuses before which more of the prompt stands than a cache of so many blocks holds."""
+        return int(self._num_tokens[self._depths >= num_blocks].sum())
+
+    def least_capacity(self, share: float) -> int:
+        """The smallest number of blocks, at least 1, with which that share of all reused tokens is served."""
+        place = int(np.searchsorted(self._totals, share * self._totals[-1], side="left"))
+        return int(self._distances[place - 1]) + 1 if place else 1
+
+    def _end(self, num_blocks: int | None) -> int:
+        """How many of the sorted uses hit."""
+        if num_blocks is None:
+            return len(self._distances)
+        return int(np.searchsorted(self._distances, num_blocks, side="left"))
+
+
+def engine_curve(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) -> LRUCurve:
+    """By the engine's rule: full blocks, of which the last one is of no use if it ends the prompt."""
+    references = full_block_references(prompts, paths)
+    limits = np.array([prompt.num_reusable_blocks for prompt in prompts], np.int64)
+    reusable = references.depths < limits[references.requests]
+    return LRUCurve(references, np.where(reusable, prompts[0].block_size, 0))
+
+
+def trace_rule_curve(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) -> LRUCurve:
+    """As published figures count: partial last blocks and wholly cached prompts are hits."""
+    references = References.of(paths)
+    lengths = np.array([prompt.num_tokens for prompt in prompts], np.int64)
+    block_size = prompts[0].block_size
+    rest = lengths[references.requests] - references.depths * block_size
+    return LRUCurve(references, np.minimum(rest, block_size))
+
+
+def full_block_references(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) -> References:
+    """The blocks that an engine can share."""
+    pairs = zip(prompts, paths, strict=True)
+    return References.of([path[: prompt.num_full_blocks] for prompt, path in pairs])
