@@ -21,6 +21,7 @@ class _Look(NamedTuple):
 
 _LOOKS = {
     "default": _Look("o", ON, 7.5),
+    "return-rate": _Look("h", ON, 7.5),
     "lru": _Look("s", OFF),
     "belady": _Look("v", INK, 7.5),
     "fifo": _Look("<", SKY),
