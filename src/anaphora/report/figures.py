@@ -1,7 +1,6 @@
 """How figures look, and how they are kept: as files for slides and print, and inside a page."""
 
 import re
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from html import escape
 from io import BytesIO
@@ -11,24 +10,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-# Hues that stay apart for every common colour blindness (Okabe and Ito).
-OFF, ON = "#0072b2", "#d55e00"
-GREEN, PINK, AMBER, SKY, YELLOW, GREY = "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#9a9fa4"
-INK, GRID, PAPER = "#1a1a1a", "#d9d9d9", "#ffffff"
-COLOUR_VARIABLES: Mapping[str, str] = {
-    OFF: "var(--off)",
-    ON: "var(--on)",
-    GREEN: "var(--green)",
-    PINK: "var(--pink)",
-    AMBER: "var(--amber)",
-    SKY: "var(--sky)",
-    YELLOW: "var(--yellow)",
-    GREY: "var(--grey)",
-    INK: "var(--ink)",
-    GRID: "var(--grid)",
-    PAPER: "var(--paper)",
-}
-"""The page's variable for each colour of a figure: see :data:`anaphora.report.style.STYLE`."""
+from anaphora.report.colours import COLOUR_VARIABLES, GRID, INK, PAPER
 
 PNG_DPI = 220
 _POINTS_PER_REM = 11.0

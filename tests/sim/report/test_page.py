@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from anaphora.report.figures import COLOUR_VARIABLES, inline_svg
+from anaphora.report.colours import COLOUR_VARIABLES
+from anaphora.report.figures import inline_svg
 from anaphora.report.style import STYLE
 from anaphora.sim.prompt_blocks import cut_into_blocks
 from anaphora.sim.report.answer import answer

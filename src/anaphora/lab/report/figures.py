@@ -11,7 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from anaphora.lab.report.words import percent
 from anaphora.lab.timings import ttft_ms
 from anaphora.lab.witnesses import prompt_tokens
-from anaphora.report.figures import GRID, INK, OFF, ON, PAPER, styled
+from anaphora.report.colours import GRID, INK, OFF, ON, PAPER
+from anaphora.report.figures import styled
 from anaphora.traces.records import RequestRecord
 
 COLOURS = {"off": OFF, "on": ON}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from anaphora.report.figures import AMBER, GREEN, GREY, INK, OFF, ON, PINK, SKY, YELLOW
+from anaphora.report.colours import AMBER, GREEN, GREY, INK, OFF, ON, PINK, SKY, YELLOW
 
 HUES = (OFF, ON, GREEN, PINK, AMBER, SKY, YELLOW, GREY, INK)
 """They stay apart for every common colour blindness, and follow light and dark on a page."""

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from anaphora.report.figures import AMBER, GREEN, GREY, INK, OFF, ON, PAPER, PINK, SKY
+from anaphora.report.colours import AMBER, GREEN, GREY, INK, OFF, ON, PAPER, PINK, SKY
 from anaphora.sim.report.words import thousands
 
 Run = Mapping[str, Any]

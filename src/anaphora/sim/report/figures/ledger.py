@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from anaphora.report.figures import AMBER, GREEN, GREY, GRID, INK, OFF, ON, PAPER, PINK, SKY, YELLOW
+from anaphora.report.colours import AMBER, GREEN, GREY, GRID, INK, OFF, ON, PAPER, PINK, SKY, YELLOW
 from anaphora.sim.report.labels import capacity
 from anaphora.sim.report.tables import reasons_of
 

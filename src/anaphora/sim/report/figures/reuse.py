@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from anaphora.report.figures import INK, OFF, ON
+from anaphora.report.colours import INK, OFF, ON
 from anaphora.sim.report.words import duration, thousands
 
 _DECADES_APART = 1000

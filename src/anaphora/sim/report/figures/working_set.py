@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from anaphora.report.figures import AMBER, INK, OFF
+from anaphora.report.colours import AMBER, INK, OFF
 from anaphora.sim.report.words import duration, thousands
 
 
