@@ -96,7 +96,7 @@ def test_files_can_be_used_again(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "timing" not in csv.DictReader((out / "runs.csv").read_text().splitlines()).fieldnames  # type: ignore[operator]
     assert (out / "figure-ttft.svg").exists()
     page = (out / "report.html").read_text()
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 5
     assert "Simulated waiting times" in page
     again = asked(capsys, *ARGV, "--latency", str(out / "latency.json"))
     assert again["runs"] == fitted["runs"]
