@@ -56,6 +56,11 @@ class BaseUrl:
         return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
 
     @property
+    def api_url(self) -> str:
+        """The base URL as clients want it that take it with the version, like the official one."""
+        return f"{self.scheme}://{self.authority}{self.api}"
+
+    @property
     def other_try(self) -> str:
         """What to do where this address has no API behind it, as words."""
         if self.api == "/v1":

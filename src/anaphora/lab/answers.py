@@ -30,6 +30,8 @@ class Answer:
     usage: Mapping[str, Any] | None = None
     saw_done: bool = False
     error: str | None = None
+    refused_key: bool = False
+    """The error is about the key, or that there was none."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,5 @@
 """Sends trials one after another and writes what happened, each record on disk before the next request."""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +10,11 @@ from anaphora.lab.answers import Answer
 from anaphora.lab.arms import Trial
 from anaphora.lab.clock import Clock
 from anaphora.lab.lag import LoopLag
+from anaphora.lab.settled_counters import TRIES, settled_counters
 from anaphora.lab.targets.base import Reply, Target
 from anaphora.traces.records import CounterReading, RecordWriter, RequestRecord
 
 _MAX_FAILURES_IN_A_ROW = 3
-_COUNTER_TRIES = 8
-_COUNTER_PAUSE_S = 0.02
 
 
 class Observer(Protocol):
@@ -118,20 +116,15 @@ class Runner:
             return Reply(now, None, now, False, Answer(error=str(error)))
 
     async def _settled_counters(self, name: str, before: CounterReading | None) -> CounterReading | None:
-        """The counters once they include the request just answered: some servers publish them a moment later.
-
-        A server whose cache is off never counts: it is waited for once, for a fraction of a second.
-        """
-        server = self.servers[name]
-        tries = 1 if name in self._standing_still else _COUNTER_TRIES
+        """The counters once they include the request just answered. A server that never counts is waited for once."""
         try:
-            for _ in range(tries):
-                reading = await server.read_counters()
-                if reading is None or before is None or reading.queried > before.queried:
-                    self._standing_still.discard(name)
-                    return reading
-                await asyncio.sleep(_COUNTER_PAUSE_S if tries > 1 else 0)
+            reading, moved = await settled_counters(
+                self.servers[name], before, tries=1 if name in self._standing_still else TRIES
+            )
         except TargetError:
             return None
-        self._standing_still.add(name)
+        if moved:
+            self._standing_still.discard(name)
+        else:
+            self._standing_still.add(name)
         return reading

@@ -5,8 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from anaphora.errors import TargetError
 from anaphora.lab.answers import Answer
 from anaphora.traces.records import CounterReading
+
+
+class KeyRefusedError(TargetError):
+    """The server wants a key, or another one (HTTP 401 or 403)."""
+
 
 Message = Mapping[str, str]
 """``role`` and ``content``."""

@@ -13,7 +13,7 @@ from anaphora.lab.answers import AnswerReader, error_in, no_json
 from anaphora.lab.clock import Clock
 from anaphora.lab.counters import MetricsText, read_counters
 from anaphora.lab.http import HttpClient
-from anaphora.lab.targets.base import ChatRequest, Message, Reply
+from anaphora.lab.targets.base import ChatRequest, KeyRefusedError, Message, Reply
 from anaphora.traces.records import CounterReading
 
 _LOADING = 503
@@ -62,11 +62,12 @@ class OpenAITarget:
         self.base = base
         self.model = ""
         self.max_model_len: int | None = None
-        self._api_key_env = api_key_env
+        self.api_key_env = api_key_env
         self._timeout_s = request_timeout_s
         self._has_tokenizer = self._has_metrics = True
         self._is_listed = False
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._clock = clock
         self._client = HttpClient(base, headers=headers, clock=clock)
 
     async def wait_until_ready(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
@@ -93,7 +94,7 @@ class OpenAITarget:
 
     async def choose_model(self, wanted: str | None) -> None:
         """Settle on ``wanted`` or, without a wish, on the only model that the server lists."""
-        rows = await self._models()
+        rows = await self.models()
         names = [str(row.get("id")) for row in rows or ()]
         if wanted is None and len(names) != 1:
             if rows is None:
@@ -106,23 +107,34 @@ class OpenAITarget:
         if wanted is not None and names and wanted not in names:
             near = difflib.get_close_matches(wanted, names, 1, 0.0)[0]
             raise TargetError(f"{self.base} has no model {wanted!r}; the nearest that it lists is {near!r}")
-        self.model = wanted or names[0]
-        self._is_listed = self.model in names
-        row = next((row for row in rows or () if row.get("id") == self.model), {})
+        self.take_model(wanted or names[0], rows or ())
+
+    def take_model(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Settle on ``name``, of which ``rows``, the server's list, may say more."""
+        self.model = name
+        row = next((row for row in rows if row.get("id") == name), {})
+        self._is_listed = bool(row)
         limit = row.get("max_model_len") or row.get("context_length")
         self.max_model_len = limit if isinstance(limit, int) else None
 
     async def chat(self, request: ChatRequest) -> Reply:
         """See :class:`~anaphora.lab.targets.base.Target`."""
-        body = {
+        return await self._chat({**self._body(request), "stream": True, "stream_options": {"include_usage": True}})
+
+    async def chat_whole(self, request: ChatRequest) -> Reply:
+        """The same without streaming: the answer comes in one piece, so it has no first token's time."""
+        return await self._chat(self._body(request))
+
+    def _body(self, request: ChatRequest) -> dict[str, Any]:
+        return {
             "model": self.model,
             "messages": list(request.messages),
             "max_tokens": request.max_tokens,
             "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
             **({} if request.cache_salt is None else {"cache_salt": request.cache_salt}),
         }
+
+    async def _chat(self, body: Mapping[str, Any]) -> Reply:
         encoded = json.dumps(body, ensure_ascii=False).encode()
         reader = AnswerReader()
         exchange = await self._client.exchange(
@@ -130,10 +142,23 @@ class OpenAITarget:
         )
         answer = reader.finish(complete=exchange.complete)
         if exchange.status in _REFUSED:
-            answer.error = self._refusal(exchange.status)
+            answer.error, answer.refused_key = self._refusal(exchange.status), True
         elif exchange.status == _NOT_FOUND and not self._is_listed:
             answer.error = f"{answer.error} at {self.base.api}/chat/completions: {self.base.other_try}"
         return Reply(exchange.sent_ns, exchange.first_byte_ns, exchange.end_ns, exchange.connection_reused, answer)
+
+    async def has_api_at(self, base: BaseUrl) -> bool:
+        """Whether another address of the same host has an API: it lists models, or asks for a key. No key is sent."""
+        client = HttpClient(base, clock=self._clock)
+        found = _Body()
+        try:
+            await client.exchange("GET", f"{base.api}/models", sink=found, timeout_s=self._timeout_s)
+            value = found.json()
+        except TargetError:
+            return False
+        finally:
+            await client.close()
+        return isinstance(value, Mapping) and ("data" in value or found.status in _REFUSED)
 
     async def open_connection(self) -> None:
         """Have a connection standing, so that no request pays for the handshake."""
@@ -141,12 +166,12 @@ class OpenAITarget:
 
     async def read_counters(self) -> CounterReading | None:
         """See :class:`~anaphora.lab.targets.base.Target`."""
-        metrics = await self._metrics()
+        metrics = await self.metrics()
         return None if metrics is None else read_counters(metrics, self.model)
 
     async def cache_settings(self) -> Mapping[str, Any]:
         """See :class:`~anaphora.lab.targets.base.Target`."""
-        metrics = await self._metrics()
+        metrics = await self.metrics()
         return {} if metrics is None else metrics.cache_config()
 
     async def count_text(self, text: str) -> int | None:
@@ -184,7 +209,8 @@ class OpenAITarget:
             return None
         return list(tokens)
 
-    async def _metrics(self) -> MetricsText | None:
+    async def metrics(self) -> MetricsText | None:
+        """The server's metrics; ``None`` if it has none, or none that can be read."""
         if not self._has_metrics:
             return None
         answer = await self._fetch("GET", f"{self.base.root}/metrics")
@@ -196,7 +222,7 @@ class OpenAITarget:
         self._has_metrics = False
         return None
 
-    async def _models(self) -> list[Mapping[str, Any]] | None:
+    async def models(self) -> list[Mapping[str, Any]] | None:
         """The models that the server lists; ``None`` if it has no such list, as some APIs have not."""
         answer = await self._get(f"{self.base.api}/models")
         if answer.status == _NOT_FOUND and "json" in answer.headers.get("content-type", ""):
@@ -214,7 +240,7 @@ class OpenAITarget:
     async def _get(self, path: str) -> _Body:
         answer = await self._fetch("GET", path)
         if answer.status in _REFUSED:
-            raise TargetError(self._refusal(answer.status))
+            raise KeyRefusedError(self._refusal(answer.status))
         if 300 <= answer.status < 400:
             where = answer.headers.get("location", "elsewhere")
             raise TargetError(f"{self.base} redirects to {where}: give that address as --target")
@@ -226,8 +252,8 @@ class OpenAITarget:
         return answer
 
     def _refusal(self, status: int) -> str:
-        if self._api_key_env is None:
+        if self.api_key_env is None:
             return (
                 f"{self.base} wants a key (HTTP {status}): put it into an environment variable, say --api-key-env NAME"
             )
-        return f"{self.base} refuses the key in ${self._api_key_env} (HTTP {status}): check that it is this server's"
+        return f"{self.base} refuses the key in ${self.api_key_env} (HTTP {status}): check that it is this server's"
