@@ -1,7 +1,7 @@
 """A trace through the cache core, one request after another: what would be reused, by either rule of counting.
 
-Only prompts are replayed: a trace of hashes does not tell which blocks an answer made, and published hit rates are of
-prompts alone.
+Answers are cached with their prompts where the trace tells their tokens, as the engine does; a trace of hashes does not
+tell which blocks they made. By the traces' rule only prompts are replayed, as published hit rates are of those.
 """
 
 from collections import Counter
@@ -41,12 +41,13 @@ class CacheReplay:
         Of a prompt that is longer than the cache, the beginning is cached.
         """
         manager = self.manager
-        match = whole = manager.match(prompt.namespace, prompt.for_engine())
+        match = whole = manager.match(prompt.namespace, prompt.for_engine(), lookup=prompt.lookup)
         ledger = manager.explain(whole)
         num_blocks = manager.config.num_blocks
         if len(prompt.blocks) > num_blocks:
-            match = manager.match(prompt.namespace, prompt.for_engine(num_blocks))
-        self._compute(match, match.tokens.num_tokens, len(match.tokens.full), whole.tokens, prompt.num_output_tokens)
+            match = manager.match(prompt.namespace, prompt.for_engine(num_blocks), lookup=prompt.lookup)
+        answer = prompt.answer if match is whole else None
+        self._compute(match, match.tokens.num_tokens, whole.tokens, prompt.num_output_tokens, answer)
         manager.stats.count(ledger)
         return ledger
 
@@ -59,16 +60,16 @@ class CacheReplay:
         if num_hits >= num_blocks:
             self._touch(match)
         else:
-            self._compute(match, num_blocks, num_blocks, None, prompt.num_output_tokens)
+            self._compute(match, num_blocks, None, prompt.num_output_tokens)
         return num_hits
 
     def _compute(
         self,
         match: Match,
         num_tokens: int,
-        num_full: int,
         remembered: TokenBlocks | None,
         num_output_tokens: int | None,
+        answer: Sequence[int] | None = None,
     ) -> None:
         """A request that nobody disturbs."""
         manager, request_id = self.manager, RequestId(f"replayed-{self._num_requests + 1}")
@@ -77,8 +78,22 @@ class CacheReplay:
         if remembered is not None:
             manager.remember_prompt(match.namespace, remembered.to_bytes(), request_id)
         manager.commit(request_id, num_tokens)
+        if answer:
+            num_tokens = self._answer(request_id, match.tokens, answer)
+        num_full = num_tokens // manager.config.block_size
         self._end_request([block.node for block in table.blocks[:num_full] if block.node is not None])
         manager.free(request_id, num_answer_tokens=num_output_tokens)
+
+    def _answer(self, request_id: RequestId, tokens: TokenBlocks, answer: Sequence[int]) -> int:
+        """Compute an answer as far as it fits the cache; how many tokens are computed then. Its last token never is."""
+        manager = self.manager
+        for token_id in answer[:-1]:
+            tokens.append(token_id)
+        num_tokens = min(tokens.num_tokens, manager.config.num_slots)
+        table = manager.allocate(request_id, num_tokens, step=self._num_requests)
+        assert table is not None, "nobody else holds blocks, but there is no room"
+        manager.commit(request_id, num_tokens)
+        return num_tokens
 
     def _touch(self, match: Match) -> None:
         """Use blocks, all of which are there."""

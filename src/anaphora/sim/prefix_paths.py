@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from anaphora.sim.prompt_blocks import PromptBlocks
+from anaphora.types import Namespace
 
 NEVER = 2**32 - 1
 """The time of a use that does not come."""
@@ -11,12 +12,21 @@ NEVER = 2**32 - 1
 
 def paths_of(prompts: Iterable[PromptBlocks]) -> list["array[int]"]:
     """For each prompt the number of the prefix that ends with each of its blocks. Equal numbers are equal prefixes."""
+    return _paths((prompt.namespace, prompt.blocks) for prompt in prompts)
+
+
+def paths_with_answers(prompts: Iterable[PromptBlocks]) -> list["array[int]"]:
+    """The same of all blocks that a request computes: where the answer is known, it continues its prompt."""
+    return _paths((prompt.namespace, prompt.computed_blocks()) for prompt in prompts)
+
+
+def _paths(requests: Iterable[tuple[Namespace, Sequence[bytes]]]) -> list["array[int]"]:
     numbers: dict[tuple[object, bytes], int] = {}
     paths: list[array[int]] = []
-    for prompt in prompts:
+    for namespace, blocks in requests:
         path = array("I")
-        prefix: object = prompt.namespace
-        for block in prompt.blocks:
+        prefix: object = namespace
+        for block in blocks:
             prefix = numbers.setdefault((prefix, block), len(numbers))
             path.append(prefix)
         paths.append(path)

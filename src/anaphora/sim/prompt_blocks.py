@@ -52,6 +52,8 @@ class PromptBlocks(NamedTuple):
     """Length of the answer, where the trace tells it: an eviction policy may learn from it."""
     answer: Sequence[int] | None = None
     """The answer's tokens, where the trace tells them: what they fill is cached too."""
+    lookup: bool = True
+    """Whether the engine may read the cache for it."""
 
     @property
     def num_full_blocks(self) -> int:
@@ -82,6 +84,12 @@ class PromptBlocks(NamedTuple):
         """The prompt in units of blocks, a partial one like the others; one more unit lets a lookup match them all."""
         return _ReadyBlocks(self.blocks[:max_blocks], 1, bytes(TOKEN_BYTES))
 
+    def computed_blocks(self) -> list[bytes]:
+        """What a request leaves in an engine's cache, then a partial block: of the prompt, and of a known answer."""
+        if not self.answer or self.is_hashed:
+            return self.blocks
+        return _packed_blocks([*self.token_ids(), *self.answer[:-1]], self.block_size)
+
     def num_tokens_in(self, num_blocks: int) -> int:
         """Tokens in the first ``num_blocks`` blocks."""
         return min(num_blocks * self.block_size, self.num_tokens)
@@ -93,13 +101,18 @@ class PromptBlocks(NamedTuple):
         return self.blocks[-1]
 
 
+def own_block_size(trace: Trace) -> int | None:
+    """Of the trace's block ids, or of the server that wrote it; ``None`` if it has none."""
+    return trace.block_size or (trace.served_by.block_size if trace.served_by else None)
+
+
 def cut_into_blocks(trace: Trace, block_size: int | None = None) -> list[PromptBlocks]:
     """Every prompt of a trace in blocks of ``block_size`` tokens; by default the trace's own, or 16.
 
     Raises:
         TraceError: the trace's block ids say nothing about blocks of that size, or a prompt is still text.
     """
-    size = block_size or trace.block_size or DEFAULT_BLOCK_SIZE
+    size = block_size or own_block_size(trace) or DEFAULT_BLOCK_SIZE
     merged = 1 if trace.block_size is None else size // trace.block_size
     if trace.block_size is not None and merged * trace.block_size != size:
         raise TraceError(
@@ -127,6 +140,7 @@ def cut_into_blocks(trace: Trace, block_size: int | None = None) -> list[PromptB
                 request.arrival_s,
                 request.num_output_tokens,
                 request.output_token_ids,
+                request.lookup,
             )
         )
     return prompts

@@ -12,7 +12,7 @@ from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.eviction import EVICTION_POLICIES
 from anaphora.kvcache.ledger import Reason
 from anaphora.sim.cache_replay import EngineCounts, NextUses, TraceRuleCounts, count_by_engine_rule, count_by_trace_rule
-from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of
+from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of, paths_with_answers
 from anaphora.sim.prompt_blocks import PromptBlocks
 from anaphora.sim.spread import spread
 
@@ -105,7 +105,8 @@ class Sweep:
         """For the two rules, when each block is used next."""
         engine = [prompt.num_reusable_blocks for prompt in self.prompts]
         whole = [len(prompt.blocks) for prompt in self.prompts]
-        return next_uses(self.paths, engine), next_uses(self.paths, whole)
+        computed = paths_with_answers(self.prompts) if any(prompt.answer for prompt in self.prompts) else self.paths
+        return next_uses(computed, engine), next_uses(self.paths, whole)
 
     @property
     def num_requests_per_run(self) -> int:

@@ -76,7 +76,9 @@ class TimedSweep:
         begin_s = self.prompts[0].arrival_s or 0.0
         for prompt in self.prompts:
             output = prompt.answer if prompt.answer is not None else prompt.num_output_tokens
-            asked = SimulatedRequest(prompt.namespace, prompt.token_ids(), 1 if output is None else output)
+            asked = SimulatedRequest(
+                prompt.namespace, prompt.token_ids(), 1 if output is None else output, prompt.lookup
+            )
             yield TimedRequest(((prompt.arrival_s or 0.0) - begin_s) / self._rate_scale, asked)
 
     def timeline(self, plan: TimedPlan, progress: Callable[[int], None] = lambda num_done: None) -> Timeline:

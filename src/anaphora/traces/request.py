@@ -64,6 +64,31 @@ class TraceRequest:
     """Conversation, for people and sampling; it decides nothing."""
     namespace: Namespace = DEFAULT_NAMESPACE
     """Requests of different namespaces never share blocks."""
+    lookup: bool = True
+    """Whether the request let the cache be read; what it computed was stored all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedBy:
+    """The server that wrote a request log, and what became of the prompt tokens of its requests, by ledger class."""
+
+    num_blocks: int
+    block_size: int
+    eviction_policy: str
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    num_requests: int
+    num_tokens_by_reason: Mapping[str, int]
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Of all its requests."""
+        return sum(self.num_tokens_by_reason.values())
+
+    @property
+    def num_cached_tokens(self) -> int:
+        """Prompt tokens taken from the cache, whatever the tier."""
+        return sum(count for reason, count in self.num_tokens_by_reason.items() if reason.startswith("reused_"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +103,5 @@ class Trace:
     """Rows that could be parsed, kept or not."""
     requests: tuple[TraceRequest, ...]
     findings: tuple[Finding, ...]
+    served_by: ServedBy | None = None
+    """Where the trace is the request log of a server."""
