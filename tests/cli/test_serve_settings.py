@@ -169,10 +169,11 @@ def test_the_help_lists_the_choices(capsys: pytest.CaptureFixture[str], monkeypa
         "--device": "auto, cpu",
         "--load-format": "auto, dummy",
         "--eviction-policy": "fifo, lfu, lru, return-rate, s3fifo, slru",
+        "--request-log-content": "digests, token-ids",
     }.items():
         line = next(line for line in shown.splitlines() if f"{option} " in line)
         assert f"One of: {choices}. (default: " in line
-    assert shown.count("One of: ") == 4
+    assert shown.count("One of: ") == 5
 
 
 def test_the_engines_settings_are_all_there_with_its_defaults() -> None:

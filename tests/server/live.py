@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from anaphora.server.process import ServerProcess
 from anaphora.server.settings import ServerSettings
 
 MODEL = "demo-model"
+Wrap = Callable[[Backend], Backend]
 SETTINGS = ServerSettings(served_model_names=(MODEL, "second-name"))
 
 
@@ -31,8 +32,11 @@ class ThreadedProcess(ServerProcess):
 class LiveServer:
     """``url`` while it serves; ``backend`` to look behind the socket from the outside (stats only)."""
 
-    def __init__(self, settings: ServerSettings, backend: Backend | None, engine: EngineConfig | None) -> None:
+    def __init__(
+        self, settings: ServerSettings, backend: Backend | None, engine: EngineConfig | None, wrap: Wrap
+    ) -> None:
         self._settings = settings
+        self._wrap = wrap
         self._engine_config = engine
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -67,7 +71,7 @@ class LiveServer:
             self.backend = await AsyncEngine.start(self._engine_config)
         with bind("127.0.0.1", 0) as listener:
             self.url = url_of(listener)
-            app = build_app(self.backend, self._settings)
+            app = build_app(self._wrap(self.backend), self._settings)
             self.process = ThreadedProcess(app, stop_engine=self._stop_engine, drain_s=5, access_log=False)
             serving = asyncio.create_task(self.process.serve([listener]))
             while not self.process.started and not serving.done():
@@ -82,12 +86,20 @@ class LiveServer:
 
 @contextlib.contextmanager
 def serving(
-    model: Path | None = None, settings: ServerSettings = SETTINGS, *, backend: Backend | None = None, **engine: Any
+    model: Path | None = None,
+    settings: ServerSettings = SETTINGS,
+    *,
+    backend: Backend | None = None,
+    wrap: Wrap = lambda backend: backend,
+    **engine: Any,
 ) -> Iterator[LiveServer]:
-    """A server for the model folder ``model`` (or for ``backend``), stopped at the end; ``engine`` are its options."""
+    """A server for the model folder ``model`` (or for ``backend``), stopped at the end; ``engine`` are its options.
+
+    ``wrap`` puts something in front of the engine.
+    """
     options = {"num_threads": 1, "kv_cache_memory_bytes": 2**22, **engine}
     config = None if model is None else EngineConfig(model=str(model), **options)
-    server = LiveServer(settings, backend, config)
+    server = LiveServer(settings, backend, config, wrap)
     server.start()
     try:
         yield server

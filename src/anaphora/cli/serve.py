@@ -1,6 +1,7 @@
 """``anaphora serve``: settings, socket, model, server, in this order, so that mistakes are told before the wait."""
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -8,7 +9,7 @@ import logging
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import typer
 
@@ -47,13 +48,15 @@ def serve(given: dict[str, Any], config: Path | None, dry_run: bool) -> None:
     from anaphora.server.listener import bind
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt="%H:%M:%S")
-    with bind(settings.host, settings.port) as listener:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(bind(settings.host, settings.port))
+        log_file = None if settings.request_log is None else stack.enter_context(_request_log(settings.request_log))
         with TerminalProgress() as progress:
             checkpoint = find_checkpoint(settings.model, progress=progress)
         _log.info("settings: %s", json.dumps(told))
         for_server = server_settings(settings, checkpoint.name)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, for_engine, for_server, checkpoint, listener))
+            runner.run(_serve(settings, for_engine, for_server, checkpoint, listener, log_file))
 
 
 def shown(settings: ServeSettings) -> dict[str, Any]:
@@ -108,16 +111,20 @@ async def _serve(
     for_server: "ServerSettings",
     checkpoint: "Checkpoint",
     listener: socket.socket,
+    log_file: IO[str] | None,
 ) -> None:
     from anaphora.engine import AsyncEngine
     from anaphora.server.app import build_app
+    from anaphora.server.logged_backend import LoggedBackend
     from anaphora.server.process import ServerProcess
     from anaphora.server.stats_log import log_stats
+    from anaphora.server.traffic_log import TrafficLog
 
     engine = await AsyncEngine.start(for_engine, checkpoint=checkpoint)
     _log_banner(settings, for_server, engine)
+    log = None if log_file is None else TrafficLog(log_file, engine, settings.request_log_content)
     process = ServerProcess(
-        build_app(engine, for_server),
+        build_app(engine if log is None else LoggedBackend(engine, log), for_server),
         stop_engine=lambda drain_s: engine.shutdown(drain_s=drain_s),
         drain_s=settings.drain_seconds,
         access_log=settings.access_log,
@@ -128,6 +135,14 @@ async def _serve(
     finally:
         stats.cancel()
         await engine.shutdown(drain_s=0)
+        if log is not None:
+            await asyncio.to_thread(log.close)
+
+
+def _request_log(path: str) -> IO[str]:
+    from anaphora.server.traffic_log import open_log_file
+
+    return open_log_file(Path(path))
 
 
 def _log_banner(settings: ServeSettings, for_server: "ServerSettings", engine: "AsyncEngine") -> None:
@@ -137,6 +152,8 @@ def _log_banner(settings: ServeSettings, for_server: "ServerSettings", engine: "
         _log.info("prefix caching is on: shared beginnings of at least %d tokens are reused", settings.block_size)
     else:
         _log.info("prefix caching is off")
+    if settings.request_log is not None:
+        _log.info("requests are logged to %s, prompts as %s", settings.request_log, settings.request_log_content)
     if settings.gpu_memory_utilization is not None:
         _log.info("gpu_memory_utilization has no effect on CPU: kv_cache_memory_bytes sizes the KV cache")
     if settings.api_key or settings.admin_key:

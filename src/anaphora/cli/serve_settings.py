@@ -111,6 +111,14 @@ class ServeSettings:
         int, Ge(1), Flag("Server", "Most answers of one request: its prompts times n.", "CHOICES")
     ] = 128
     access_log: Annotated[bool, Flag("Server", "Log a line per request.")] = True
+    request_log: Annotated[
+        str | None,
+        Flag("Server", "File to log requests to, for `anaphora simulate`; prompts as block digests.", "FILE", "none"),
+    ] = None
+    request_log_content: Annotated[
+        Literal["digests", "token-ids"],
+        Flag("Server", "token-ids: the request log holds the prompts and answers themselves.", "NAME"),
+    ] = "digests"
     drain_seconds: Annotated[
         float,
         Interval(ge=0, le=86_400),

@@ -31,7 +31,8 @@ CapacityOption = Annotated[
     list[str] | None,
     typer.Option(
         help="Cache sizes, separated by commas: 10k (blocks of the trace), 5% (of its distinct blocks), "
-        "8GiB@MODEL, inf. Default: 1%,2%,5%,10%,20%,40%,100%,inf."
+        "2x (the memory of the server that wrote a request log), 8GiB@MODEL, inf. "
+        "Default: 1%,2%,5%,10%,20%,40%,100%,inf; of a request log 1x,2x,4x,inf."
     ),
 ]
 PolicyOption = Annotated[
@@ -59,7 +60,9 @@ FirstOption = Annotated[
 ]
 OutOption = Annotated[Path | None, typer.Option(help="Folder for results.json, runs.csv, figures and report.html.")]
 
-DEFAULT_CAPACITIES = ("1%", "2%", "5%", "10%", "20%", "40%", "100%", "inf")
+DEFAULT_CAPACITIES = "1%,2%,5%,10%,20%,40%,100%,inf"
+SERVED_CAPACITIES = "1x,2x,4x,inf"
+"""Of a request log: what its server had, and more."""
 
 
 def register(app: typer.Typer) -> None:
@@ -100,14 +103,16 @@ def simulate(
 
     for name in policy or ():
         core_policy(name)
-    sizes = parse_capacities(",".join(capacity or DEFAULT_CAPACITIES), kv_bytes_per_token)
+    sizes = parse_capacities(",".join(capacity or ()), kv_bytes_per_token)
     server = server_of(latency, rate_scale, max_num_seqs, max_num_batched_tokens, is_sample=sample_fraction != 1)
     read = read_for_cache(trace, trace_format, trace_block_size, model)
     read = replace(read, requests=read.requests[:first])
     sweep = Sweep(cut_into_blocks(read, block_size))
+    served = read.served_by
     if not capacity:
-        sizes = [size for size in sizes if size.share is None or size.share * sweep.working_set >= 1]
-    plans = _plans(read, sweep, policy or ["default"], sizes)
+        usual = parse_capacities(SERVED_CAPACITIES if served else DEFAULT_CAPACITIES, kv_bytes_per_token)
+        sizes = [size for size in usual if size.share is None or size.share * sweep.working_set >= 1]
+    plans = _plans(read, sweep, policy or [served.eviction_policy if served else "default"], sizes)
     drawn = None if sample_fraction == 1 else sample(sweep.prompts, sample_fraction)
     replayed = sweep if drawn is None else Sweep(drawn.prompts, drawn.scale)
     runs = _run(replayed, plans, jobs, Console(stderr=True))
@@ -119,10 +124,12 @@ def simulate(
 
 def _plans(trace: "Trace", sweep: "Sweep", policies: Sequence[str], sizes: Sequence["Capacity"]) -> list["RunPlan"]:
     """Every policy at every capacity, none of them twice."""
+    from anaphora.sim.prompt_blocks import own_block_size
     from anaphora.sim.sweep import RunPlan
 
-    own_size = trace.block_size or sweep.block_size
-    blocks = [size.num_blocks(sweep.block_size, own_size, sweep.working_set) for size in sizes]
+    served, own_size = trace.served_by, own_block_size(trace) or sweep.block_size
+    served_tokens = served.num_blocks * served.block_size if served else None
+    blocks = [size.num_blocks(sweep.block_size, own_size, sweep.working_set, served_tokens) for size in sizes]
     return list(dict.fromkeys(RunPlan(name, num_blocks) for name in policies for num_blocks in blocks))
 
 

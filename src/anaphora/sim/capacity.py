@@ -1,4 +1,4 @@
-"""Cache sizes as people write them: ``10k`` blocks, ``5%`` of the working set, ``8GiB@MODEL``, ``inf``."""
+"""Cache sizes as people write them: ``10k`` blocks, ``5%`` of the working set, ``2x``, ``8GiB@MODEL``, ``inf``."""
 
 import re
 from collections.abc import Callable
@@ -17,20 +17,31 @@ KVBytesPerToken = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """One cache size: of blocks, of bytes for a model, of a share of the working set, or without bounds (no field)."""
+    """One cache size: of blocks, of bytes for a model, of a share of the working set, of a multiple of what the server
+    that wrote the trace had, or without bounds (no field).
+    """
 
     text: str
     num_trace_blocks: int | None = None
     num_tokens: int | None = None
     share: Fraction | None = None
+    times_served: Fraction | None = None
 
-    def num_blocks(self, block_size: int, trace_block_size: int, working_set: int) -> int | None:
+    def num_blocks(
+        self, block_size: int, trace_block_size: int, working_set: int, served_tokens: int | None = None
+    ) -> int | None:
         """In blocks of ``block_size`` tokens; ``None``: without bounds.
 
+        ``served_tokens``: what the cache of the server that wrote the trace held.
+
         Raises:
-            ConfigError: it is less than one block.
+            ConfigError: it is less than one block, or of a server of which nothing is known.
         """
-        if self.share is not None:
+        if self.times_served is not None:
+            if served_tokens is None:
+                raise ConfigError(f"capacity {self.text}: only a request log tells how much memory its server had")
+            num_blocks = int(self.times_served * served_tokens) // block_size
+        elif self.share is not None:
             num_blocks = int(self.share * working_set)
         elif self.num_tokens is not None:
             num_blocks = self.num_tokens // block_size
@@ -59,6 +70,8 @@ def _parse(text: str, kv_bytes_per_token: KVBytesPerToken) -> Capacity:
     unit = found["unit"].lower() if found else ""
     if found and unit == "%" and found["model"] is None:
         return Capacity(text, share=Fraction(found["number"]) / 100)
+    if found and unit == "x" and found["model"] is None:
+        return Capacity(text, times_served=Fraction(found["number"]))
     if found and unit in _THOUSANDS and found["model"] is None:
         return Capacity(text, num_trace_blocks=int(Fraction(found["number"]) * _THOUSANDS[unit]))
     if found and unit in _BYTES:
@@ -66,4 +79,4 @@ def _parse(text: str, kv_bytes_per_token: KVBytesPerToken) -> Capacity:
             raise ConfigError(f"capacity {text} is in bytes: say for which model, as in {text}@MODEL")
         num_bytes = Fraction(found["number"]) * _BYTES[unit]
         return Capacity(text, num_tokens=int(num_bytes / kv_bytes_per_token(found["model"])))
-    raise ConfigError(f"capacity {text!r} is not understood: write 10k (blocks), 5%, 8GiB@MODEL, or inf")
+    raise ConfigError(f"capacity {text!r} is not understood: write 10k (blocks), 5%, 2x, 8GiB@MODEL, or inf")

@@ -26,6 +26,8 @@ class FindingKind(StrEnum):
     UNSORTED = "unsorted"
     SESSION_IDS = "session_ids"
     UNREADABLE_PROMPT = "unreadable_prompt"
+    EMPTIED = "emptied"
+    LOST = "lost"
 
 
 _TEXTS = {
@@ -45,6 +47,11 @@ _TEXTS = {
     FindingKind.UNSORTED: ("note", "times run backwards: requests were sorted by time"),
     FindingKind.SESSION_IDS: ("note", "block ids are local to a session: sharing between sessions is not known"),
     FindingKind.UNREADABLE_PROMPT: ("skipped", "the chat template refuses the messages"),
+    FindingKind.EMPTIED: (
+        "note",
+        "the cache was emptied by a reset or a new start: nothing later matches what was before",
+    ),
+    FindingKind.LOST: ("note", "requests that the server could not log in time: they are missing here"),
 }
 
 

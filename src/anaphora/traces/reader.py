@@ -1,6 +1,7 @@
 """Any trace file into a :class:`Trace`: the format is told by the first row, or by the caller."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from anaphora.traces.mooncake import BailianReader, MooncakeReader
 from anaphora.traces.openai_requests import OpenAIReader
 from anaphora.traces.order import by_arrival
 from anaphora.traces.request import Trace, TraceRequest
+from anaphora.traces.request_log import RequestLogReader
 from anaphora.traces.token_ids import TokenIdReader
 
 _READERS: tuple[type[TraceReader], ...] = (
@@ -23,6 +25,7 @@ _READERS: tuple[type[TraceReader], ...] = (
     TokenIdReader,
     MooncakeReader,
     OpenAIReader,
+    RequestLogReader,
 )
 TRACE_FORMATS: Mapping[str, type[TraceReader]] = MappingProxyType({reader.name: reader for reader in _READERS})
 """The formats by name; told apart in this order."""
@@ -58,7 +61,10 @@ def read_trace(path: Path, *, format_name: str | None = None, block_size: int | 
             num_rows += 1
     _expect_useful(path, requests, num_rows, findings, block_size)
     ordered = by_arrival(requests, Findings() if reader_class.interleaves else findings)
-    return Trace(path, reader_class.name, block_size, num_rows, ordered, findings.all())
+    trace = Trace(path, reader_class.name, block_size, num_rows, ordered, findings.all())
+    if isinstance(reader, RequestLogReader):
+        return replace(trace, block_size=reader.block_size, served_by=reader.served_by())
+    return trace
 
 
 def _named(name: str) -> type[TraceReader]:

@@ -1,6 +1,7 @@
 """Results of a simulation as one object, and as files for machines."""
 
 import csv
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from anaphora.sim.sampling import Sample
     from anaphora.sim.sweep import SimulatedRun, Sweep
     from anaphora.traces.findings import Finding
-    from anaphora.traces.request import Trace
+    from anaphora.traces.request import ServedBy, Trace
 
 
 def results_of(
@@ -28,6 +29,7 @@ def results_of(
             "rows": trace.num_rows,
             "requests": len(trace.requests),
             "distinct_blocks": sweep.working_set,
+            "served_by": None if trace.served_by is None else _served_by(trace.served_by),
             "findings": [_finding(finding) for finding in trace.findings],
             "remarks": [str(finding) for finding in trace.findings],
         },
@@ -44,6 +46,14 @@ def _finding(finding: "Finding") -> dict[str, Any]:
         "lines": list(finding.lines),
         "skips_rows": finding.skips_rows,
         "detail": finding.detail,
+    }
+
+
+def _served_by(served: "ServedBy") -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(served),
+        "prompt_tokens": served.num_prompt_tokens,
+        "cached_tokens": served.num_cached_tokens,
     }
 
 

@@ -32,7 +32,20 @@ def headline(results: Mapping[str, Any]) -> str:
     trace = results["trace"]
     size = f", block ids for {trace['block_size']} tokens" if trace["block_size"] else ""
     head = f"{Path(trace['path']).name}: {trace['requests']:,} requests ({trace['format']}{size}), "
-    return f"{head}{trace['distinct_blocks']:,} distinct blocks of {results['runs'][0]['block_size']}"
+    return (
+        f"{head}{trace['distinct_blocks']:,} distinct blocks of {results['runs'][0]['block_size']}{_as_served(trace)}"
+    )
+
+
+def _as_served(trace: Mapping[str, Any]) -> str:
+    """What the server measured that wrote the trace, if one did."""
+    served = trace["served_by"]
+    if served is None or not served["prompt_tokens"]:
+        return ""
+    return (
+        f"; served with {served['num_blocks']:,} blocks, policy {served['eviction_policy']}: "
+        f"{100 * served['cached_tokens'] / served['prompt_tokens']:.2f} % of prompt tokens from the cache"
+    )
 
 
 def sample_lines(results: Mapping[str, Any]) -> Iterator[str]:
