@@ -96,6 +96,9 @@ def test_a_sample_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     drawn, (run,) = results["sample"], results["runs"]
     assert (run["capacity_blocks"], run["num_requests"]) == (1000, drawn["requests"])
     assert drawn["group_depth_blocks"] == 2
+    assert run["token_hit_rate_error"] >= 0
+    assert run["sampled_token_hit_rate"] == run["cached_tokens"] / run["prompt_tokens"]
+    assert run["sampled_capacity_blocks"] > 0
     assert cli.run(argv) == 0
     assert f"sample: {drawn['requests']} requests, chosen by their first 2 blocks" in capsys.readouterr().out
     assert cli.run(["simulate", trace, "--sample", "2"]) == 2

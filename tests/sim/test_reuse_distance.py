@@ -81,7 +81,7 @@ def test_a_replay_of_lru_counts_the_same(num_blocks: int | None) -> None:
     prompts = cut_into_blocks(read_trace(CONVERSATION))
     paths = paths_of(prompts)
     run = Sweep(prompts).run(RunPlan("lru", num_blocks), lambda num_done: None)
-    assert run.trace_rule.num_hit_tokens == trace_rule_curve(prompts, paths).num_hit_tokens(num_blocks)
+    assert run.trace_rule.num_hit_tokens == trace_rule_curve(prompts, paths).num_hits(num_blocks)
     engine = engine_curve(prompts, paths)
     one_less = None if num_blocks is None else num_blocks - 1
-    assert engine.num_hit_tokens(one_less) <= run.engine.num_cached_tokens <= engine.num_hit_tokens(num_blocks)
+    assert engine.num_hits(one_less) <= run.engine.num_cached_tokens <= engine.num_hits(num_blocks)

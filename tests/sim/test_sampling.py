@@ -8,7 +8,6 @@ from anaphora.errors import ConfigError
 from anaphora.sim.prefix_paths import count_prefixes, paths_of
 from anaphora.sim.prompt_blocks import cut_into_blocks
 from anaphora.sim.sampling import sample
-from anaphora.sim.sweep import RunPlan, Sweep
 from anaphora.traces.reader import read_trace
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "mooncake_conversation_300.jsonl.gz"
@@ -22,6 +21,9 @@ def test_groups_are_whole() -> None:
     kept = {tuple(prompt.blocks[:2]) for prompt in drawn.prompts}
     assert [p for p in PROMPTS if tuple(p.blocks[:2]) in kept] == drawn.prompts
     assert 0.3 < len(kept) / drawn.num_groups < 0.7
+    assert len(set(drawn.groups)) == len(kept)
+    pairs = {(group, tuple(p.blocks[:2])) for group, p in zip(drawn.groups, drawn.prompts, strict=True)}
+    assert len(pairs) == len(kept)
     assert drawn.scale == count_prefixes(paths_of(drawn.prompts)) / count_prefixes(paths_of(PROMPTS))
 
 
@@ -29,15 +31,6 @@ def test_a_smaller_sample_is_part_of_a_larger_one_and_the_whole_is_the_whole() -
     small, large = (sample(PROMPTS, fraction).prompts for fraction in (0.2, 0.6))
     assert [prompt for prompt in large if prompt in small] == small
     assert sample(PROMPTS, 1.0).prompts == PROMPTS
-
-
-def test_caches_are_smaller_in_proportion() -> None:
-    drawn = sample(PROMPTS, 0.5)
-    done: list[int] = []
-    scaled = Sweep(drawn.prompts, drawn.scale).run(RunPlan("lru", 1000), done.append)
-    plain = Sweep(drawn.prompts).run(RunPlan("lru", round(1000 * drawn.scale)), done.append)
-    assert scaled.engine == plain.engine
-    assert scaled.to_json()["capacity_blocks"] == 1000
 
 
 def test_fractions_that_are_none() -> None:

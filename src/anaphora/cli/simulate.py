@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from anaphora.sim.capacity import Capacity
+    from anaphora.sim.sampled_sweep import SampledSweep
     from anaphora.sim.sweep import RunPlan, SimulatedRun, Sweep
     from anaphora.traces.request import Trace
 
@@ -53,7 +54,12 @@ ModelOption = Annotated[
     str | None, typer.Option(help="Model whose tokenizer and chat template turn texts into tokens.")
 ]
 SampleOption = Annotated[
-    float, typer.Option("--sample", help="Replay this share of the prompts that begin alike, in caches smaller by it.")
+    float,
+    typer.Option(
+        "--sample",
+        help="Replay this share of the groups of prompts that begin alike, in smaller caches. Rates are then estimates "
+        "for the whole trace, with their expected error.",
+    ),
 ]
 FirstOption = Annotated[
     int | None, typer.Option("--first", min=1, metavar="N", help="Replay the first N requests of the trace only.")
@@ -98,6 +104,7 @@ def simulate(
     from anaphora.sim.capacity import parse_capacities
     from anaphora.sim.prompt_blocks import cut_into_blocks
     from anaphora.sim.report.results import results_of
+    from anaphora.sim.sampled_sweep import SampledSweep
     from anaphora.sim.sampling import sample
     from anaphora.sim.sweep import Sweep, core_policy
 
@@ -114,7 +121,7 @@ def simulate(
         sizes = [size for size in usual if size.share is None or size.share * sweep.working_set >= 1]
     plans = _plans(read, sweep, policy or [served.eviction_policy if served else "default"], sizes)
     drawn = None if sample_fraction == 1 else sample(sweep.prompts, sample_fraction)
-    replayed = sweep if drawn is None else Sweep(drawn.prompts, drawn.scale)
+    replayed = sweep if drawn is None else SampledSweep(sweep, drawn)
     runs = _run(replayed, plans, jobs, Console(stderr=True))
     results = results_of(read, sweep, runs, drawn, shlex.join(["anaphora", *sys.argv[1:]]))
     if server is not None:
@@ -133,7 +140,9 @@ def _plans(trace: "Trace", sweep: "Sweep", policies: Sequence[str], sizes: Seque
     return list(dict.fromkeys(RunPlan(name, num_blocks) for name in policies for num_blocks in blocks))
 
 
-def _run(sweep: "Sweep", plans: Sequence["RunPlan"], num_jobs: int, console: "Console") -> list["SimulatedRun"]:
+def _run(
+    sweep: "Sweep | SampledSweep", plans: Sequence["RunPlan"], num_jobs: int, console: "Console"
+) -> list["SimulatedRun"]:
     with progress_bar(console, "replaying", sweep.num_requests_per_run * len(plans)) as advance:
         return sweep.run_all(plans, advance, num_jobs=num_jobs)
 

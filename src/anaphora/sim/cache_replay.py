@@ -123,6 +123,7 @@ class EngineCounts:
     """Prompts longer than the cache: an engine would refuse them; only their beginning was cached."""
     num_evicted_blocks: int = 0
     num_tokens_by_reason: Counter[Reason] = field(default_factory=Counter)
+    cached_tokens_by_request: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -131,6 +132,7 @@ class TraceRuleCounts:
 
     num_hit_tokens: int = 0
     num_hit_blocks: int = 0
+    hit_blocks_by_request: list[int] = field(default_factory=list)
 
 
 def count_by_engine_rule(
@@ -141,6 +143,7 @@ def count_by_engine_rule(
     for prompt in _watched(prompts, progress):
         ledger = replay.ask(prompt)
         counts.num_prompt_blocks += len(prompt.blocks)
+        counts.cached_tokens_by_request.append(ledger.num_cached_tokens)
         counts.num_cached_blocks += ledger.num_cached_tokens // prompt.block_size
         counts.num_oversized += len(prompt.blocks) > config.num_blocks
     stats = replay.manager.stats
@@ -158,6 +161,7 @@ def count_by_trace_rule(
     for prompt in _watched(prompts, progress):
         num_hits = replay.ask_by_trace_rule(prompt)
         counts.num_hit_blocks += num_hits
+        counts.hit_blocks_by_request.append(num_hits)
         counts.num_hit_tokens += prompt.num_tokens_in(num_hits)
     return counts
 

@@ -10,7 +10,7 @@ from anaphora.sim.reuse_distance import reuse_distances
 
 
 class LRUCurve:
-    """Tokens that an LRU cache of a capacity serves: those of all uses whose reuse distance is less than it.
+    """What an LRU cache of a capacity serves, in tokens or blocks: all uses whose reuse distance is less than it.
 
     It is what a replay counts, as both evict the same block: of the blocks that nobody holds, the one given up longest
     ago never has a continuation that is cached, for that would have been given up before it. Two things differ.
@@ -20,32 +20,32 @@ class LRUCurve:
     most what it says of C. By the trace rule, all blocks are in the cache, and both are equal.
     """
 
-    def __init__(self, references: References, num_tokens: Ints) -> None:
-        """``num_tokens``: what a hit of each use saves."""
+    def __init__(self, references: References, worth: Ints) -> None:
+        """``worth``: what a hit of each use counts."""
         distances = reuse_distances(references)
         order = np.argsort(distances, kind="stable")[np.count_nonzero(distances == FIRST) :]
         self._distances = distances[order]
-        self._num_tokens = num_tokens[order]
-        self._totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._num_tokens)])
+        self._worth = worth[order]
+        self._totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._worth)])
         self._requests, self._depths = references.requests[order], references.depths[order]
         self._num_requests = int(references.requests[-1]) + 1 if len(references) else 0
 
-    def num_hit_tokens(self, num_blocks: int | None) -> int:
-        """Tokens served from a cache of so many blocks; ``None``: without bounds."""
+    def num_hits(self, num_blocks: int | None) -> int:
+        """What is served from a cache of so many blocks; ``None``: without bounds."""
         return int(self._totals[self._end(num_blocks)])
 
-    def hit_tokens_by_request(self, num_blocks: int | None) -> Ints:
+    def hits_by_request(self, num_blocks: int | None) -> Ints:
         """The same for each request up to the last that uses any block."""
         end = self._end(num_blocks)
-        counts = np.bincount(self._requests[:end], self._num_tokens[:end], self._num_requests)
+        counts = np.bincount(self._requests[:end], self._worth[:end], self._num_requests)
         return counts.astype(np.int64)
 
-    def num_tokens_deeper_than(self, num_blocks: int) -> int:
-        """Tokens of reuses before which more of the prompt stands than a cache of so many blocks holds."""
-        return int(self._num_tokens[self._depths >= num_blocks].sum())
+    def num_hits_deeper_than(self, num_blocks: int) -> int:
+        """What is reused, but behind more of its prompt than a cache of so many blocks can hold."""
+        return int(self._worth[self._depths >= num_blocks].sum())
 
     def least_capacity(self, share: float) -> int:
-        """The smallest number of blocks, at least 1, with which that share of all reused tokens is served."""
+        """The smallest number of blocks, at least 1, with which that share of all reuses is served."""
         place = int(np.searchsorted(self._totals, share * self._totals[-1], side="left"))
         return int(self._distances[place - 1]) + 1 if place else 1
 
@@ -71,6 +71,12 @@ def trace_rule_curve(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[i
     block_size = prompts[0].block_size
     rest = lengths[references.requests] - references.depths * block_size
     return LRUCurve(references, np.minimum(rest, block_size))
+
+
+def trace_rule_block_curve(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) -> LRUCurve:
+    """The same in blocks."""
+    references = References.of(paths)
+    return LRUCurve(references, np.ones(len(references), np.int64))
 
 
 def full_block_references(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) -> References:

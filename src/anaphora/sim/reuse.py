@@ -70,7 +70,7 @@ def _working_set(references: References, times: Floats | None, num_requests: int
 def _lru(prompts: Sequence[PromptBlocks], curve: LRUCurve, largest: int) -> dict[str, Any]:
     num_tokens = sum(prompt.num_tokens for prompt in prompts)
     sizes = np.unique(np.round(_log_spaced(1, largest, 2 * _NUM_POINTS)).astype(np.int64)).tolist()
-    rates = [curve.num_hit_tokens(size) / num_tokens for size in sizes]
+    rates = [curve.num_hits(size) / num_tokens for size in sizes]
     return {"capacity_blocks": sizes, "token_hit_rate": [round(rate, 6) for rate in rates]}
 
 

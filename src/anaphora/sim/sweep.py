@@ -1,7 +1,7 @@
 """One trace, many caches: every policy at every capacity, over as many processes as wanted."""
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +18,8 @@ from anaphora.sim.spread import spread
 
 if TYPE_CHECKING:
     from array import array
+
+    from anaphora.sim.estimates import Estimate
 
 BELADY = "belady"
 DEFAULT = "default"
@@ -38,9 +40,26 @@ class SimulatedRun:
     block_size: int
     engine: EngineCounts
     trace_rule: TraceRuleCounts
+    sampled_blocks: int | None = None
+    """Size of the cache that a sample was replayed in."""
+    estimates: "Mapping[str, Estimate] | None" = None
+    """For the whole trace, by the names of the rates, where only a sample was replayed."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain rates are by the engine's rule, ``trace_rule_`` ones as published figures count."""
+        """Plain rates are by the engine's rule, ``trace_rule_`` ones as published figures count.
+
+        Where a sample was replayed, rates are estimates for the whole trace, and all counts are of the sample.
+        """
+        counted = self._counted()
+        if self.estimates is None:
+            return counted
+        counted["sampled_capacity_blocks"] = self.sampled_blocks
+        for name, estimate in self.estimates.items():
+            counted[f"sampled_{name}"] = counted[name]
+            counted[name], counted[f"{name}_error"] = estimate
+        return counted
+
+    def _counted(self) -> dict[str, Any]:
         engine, trace_rule = self.engine, self.trace_rule
         return {
             "policy": self.plan.policy,
@@ -80,14 +99,10 @@ def core_policy(name: str) -> str:
 
 
 class Sweep:
-    """A trace that was cut into blocks, and the caches that it is sent through.
+    """A trace that was cut into blocks, and the caches that it is sent through."""
 
-    ``scale``: the share of the whole that the prompts are a sample of; caches are made smaller by it.
-    """
-
-    def __init__(self, prompts: Sequence[PromptBlocks], scale: float = 1.0) -> None:
+    def __init__(self, prompts: Sequence[PromptBlocks]) -> None:
         self.prompts = prompts
-        self.scale = scale
         self.block_size = prompts[0].block_size
 
     @cached_property
@@ -117,15 +132,13 @@ class Sweep:
         """One cache. ``progress`` is told of requests done; there are two for each of the trace, one for each rule."""
         policy = core_policy(plan.policy)
         unbounded = self.working_set + max(len(prompt.blocks) for prompt in self.prompts)
-        scaled = unbounded if plan.num_blocks is None else max(1, round(plan.num_blocks * self.scale))
-        num_blocks = min(scaled, unbounded)
+        num_blocks = unbounded if plan.num_blocks is None else min(plan.num_blocks, unbounded)
         engine_future, trace_future = self._futures if plan.policy == BELADY else (None, None)
         config = CacheConfig(num_blocks=num_blocks, block_size=self.block_size, eviction_policy=policy)
         unremembering = CacheConfig(
             num_blocks=num_blocks,
             block_size=1,
             eviction_policy=policy,
-            max_remembered_evictions=0,
             max_remembered_prompts=0,
         )
         with collector_paused():

@@ -18,6 +18,11 @@ RULES_NOTE = (
     "last blocks and wholly cached prompts count."
 )
 
+SAMPLE_NOTE = (
+    "Rates are estimates for the whole trace, with one standard error; lru is exact. Counts, and the ledger, are of "
+    "the sample."
+)
+
 
 def tables_of(results: Mapping[str, Any]) -> list[Table]:
     """Every table of a simulation, in reading order."""
@@ -37,12 +42,22 @@ def hit_rates(results: Mapping[str, Any]) -> Table:
             run["policy"],
             capacity(run),
             f"{run['cached_tokens']:,}",
-            *(f"{100 * run[name]:.2f}" for name in RATES),
+            *(_rate(run, name) for name in RATES),
         )
         for run in results["runs"]
     ]
     columns = ("<policy", "capacity", "cached tokens", *RATES.values())
-    return Table("Hit rates, in % of prompt tokens and blocks", columns, tuple(rows), RULES_NOTE)
+    note = RULES_NOTE if results["sample"] is None else f"{RULES_NOTE}\n{SAMPLE_NOTE}"
+    return Table("Hit rates, in % of prompt tokens and blocks", columns, tuple(rows), note)
+
+
+def _rate(run: Mapping[str, Any], name: str) -> str:
+    """In %, with the expected error of an estimate."""
+    text = f"{100 * run[name]:.2f}"
+    if f"{name}_error" not in run:
+        return text
+    error = run[f"{name}_error"]
+    return f"{text} ± {'?' if error is None else f'{100 * error:.2f}'}"
 
 
 def ledgers(results: Mapping[str, Any]) -> Table:

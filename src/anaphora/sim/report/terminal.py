@@ -54,7 +54,11 @@ def sample_lines(results: Mapping[str, Any]) -> Iterator[str]:
     if drawn is not None:
         yield (
             f"sample: {drawn['requests']:,} requests, chosen by their first {drawn['group_depth_blocks']} blocks "
-            f"({drawn['groups']:,} groups), in caches of {drawn['capacity_scale']:.4f} of their size"
+            f"({drawn['groups']:,} groups), with {100 * drawn['capacity_scale']:.2f}% of the distinct blocks"
+        )
+        yield (
+            "LRU of the whole trace is known from reuse distances; the sample tells how far another policy is from it, "
+            "in caches where LRU does as well on the sample as on the whole. ± is one standard error."
         )
 
 
