@@ -49,8 +49,11 @@ def doctor(
         raise typer.BadParameter("give a server's URL, or --client-config FILE", param_hint="URL")
     console = Console()
     checks: list[Check] = []
+    num_shown = 0
 
     def show(check: Check) -> None:
+        nonlocal num_shown
+        num_shown += 1
         if not as_json:
             print_check(check, console)
 
@@ -59,7 +62,10 @@ def doctor(
         show(checks[0])
     if target is not None:
         checks += asyncio.run(visit_server(target, model=model, api_key_env=api_key_env, wait_s=wait, on_check=show))
+    num_left = len(checks) - num_shown
     if as_json:
         typer.echo(json.dumps({"checks": [asdict(check) for check in checks]}, indent=2, ensure_ascii=False))
+    elif num_left:
+        console.print(f"{num_left} further checks rest on that")
     if any(check.status is Status.FAULT for check in checks):
         raise typer.Exit(FAULTS_EXIT_CODE)

@@ -111,7 +111,7 @@ class HttpClient:
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
             raise TargetError(
-                f"nothing answers at {self._base} ({reason}): start the server or correct --target"
+                f"nothing answers at {self._base} ({reason}): start the server, or correct the address"
             ) from error
         return connection
 

@@ -85,7 +85,7 @@ def test_nothing_listens() -> None:
     checks = asyncio.run(visit_server(f"127.0.0.1:{port}"))
     assert (checks[0].name, checks[0].status) == ("reachable", Status.FAULT)
     assert checks[0].seen == f"nothing answers at http://127.0.0.1:{port} (Connection refused)"
-    assert checks[0].fix == "start the server or correct --target"
+    assert checks[0].fix == "start the server, or correct the address"
 
 
 def test_a_loading_server_is_waited_for() -> None:
@@ -287,7 +287,7 @@ def test_the_command_ends_with_1_on_a_fault_and_with_2_on_a_mistake(capsys: pyte
     assert run(["doctor", f"127.0.0.1:{port}"]) == 1
     shown = capsys.readouterr().out
     assert "FAULT    reachable" in shown
-    assert "→ start the server or correct --target" in shown
+    assert "→ start the server, or correct the address" in shown
     assert run(["doctor"]) == 2
     assert "give a server's URL, or --client-config FILE" in capsys.readouterr().err
     assert run(["doctor", "ftp://x"]) == 2

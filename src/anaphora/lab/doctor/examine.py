@@ -25,11 +25,14 @@ _IN_ORDER: tuple[tuple[str, CheckFunction, bool], ...] = (
 
 
 async def examine(visit: Visit, on_check: Callable[[Check], None] = lambda _: None) -> list[Check]:
-    """All checks of a server, each told to ``on_check`` as it is done."""
+    """All checks of a server; each that was made is told to ``on_check`` as it is done."""
     checks: list[Check] = []
     failed = ""
     for name, check, is_vital in _IN_ORDER:
-        found = not_applicable(name, f"rests on: {failed}") if failed else await _ask(name, check, visit)
+        if failed:
+            checks.append(not_applicable(name, f"rests on: {failed}"))
+            continue
+        found = await _ask(name, check, visit)
         checks.append(found)
         on_check(found)
         if is_vital and found.status is Status.FAULT:
