@@ -166,7 +166,7 @@ def test_the_help_lists_the_choices(capsys: pytest.CaptureFixture[str], monkeypa
     shown = capsys.readouterr().out
     for option, choices in {
         "--dtype": "auto, float32, bfloat16, float16",
-        "--device": "auto, cpu",
+        "--device": "auto, cpu, cuda",
         "--load-format": "auto, dummy",
         "--eviction-policy": "fifo, lfu, lru, return-rate, s3fifo, slru",
         "--request-log-content": "digests, token-ids",

@@ -123,5 +123,5 @@ def tokens(outputs: Mapping[str, Sequence[CoreOutput]]) -> dict[str, tuple[int, 
 
 def config_for(folder: Path, **options: Any) -> EngineConfig:
     """A configuration with a small KV cache."""
-    defaults: dict[str, Any] = {"kv_cache_memory_bytes": 2**21, "num_threads": 1}
+    defaults: dict[str, Any] = {"device": "cpu", "kv_cache_memory_bytes": 2**21, "num_threads": 1}
     return EngineConfig(model=str(folder), **(defaults | options))

@@ -95,7 +95,8 @@ def test_what_does_not_fit_the_model_is_refused_with_both_numbers(options: dict[
         ({"block_size": 0}, "block_size must be at least 1, got 0"),
         ({"num_threads": -1}, "num_threads must be at least 1"),
         ({"dtype": "int8"}, "dtype must be auto, float32, bfloat16, float16, got 'int8'"),
-        ({"device": "cuda"}, "device must be cpu"),
+        ({"device": "tpu"}, "device must be auto, cpu, cuda, got 'tpu'"),
+        ({"gpu_memory_utilization": 1.1}, "gpu_memory_utilization must be above 0 and at most 1, got 1.1"),
     ],
 )
 def test_values_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:

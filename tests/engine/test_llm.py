@@ -19,7 +19,7 @@ TEXT = "You are a helpful assistant. What is the capital of France?"
 
 @pytest.fixture
 def llm(tiny_folders: dict[str, Path]) -> LLM:
-    return LLM(str(tiny_folders["llama3"]), kv_cache_memory_bytes=2**20, num_threads=1)
+    return LLM(str(tiny_folders["llama3"]), device="cpu", kv_cache_memory_bytes=2**20, num_threads=1)
 
 
 def test_texts_and_ids_come_back_in_order_with_their_ledgers(llm: LLM) -> None:
@@ -118,7 +118,7 @@ def fail(*_: Any) -> None:
 
 
 def test_a_closed_one_says_so(tiny_folders: dict[str, Path]) -> None:
-    with LLM(str(tiny_folders["llama3"]), kv_cache_memory_bytes=2**20) as llm:
+    with LLM(str(tiny_folders["llama3"]), device="cpu", kv_cache_memory_bytes=2**20) as llm:
         llm.generate("x", GREEDY)
     with pytest.raises(EngineDeadError, match="was closed"):
         llm.generate("x", GREEDY)

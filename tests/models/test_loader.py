@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from anaphora.checkpoints.config_reader import read_model_config
-from anaphora.errors import CheckpointError, ConfigError
+from anaphora.errors import CheckpointError
 from anaphora.models.causal_lm import CausalLM
 from anaphora.models.loader import load_model
 from tests.models.batches import BLOCK_SIZE, Piece, forward_batch
@@ -127,11 +127,6 @@ def test_dummy_weights_need_no_file_and_are_always_the_same(folder: Path) -> Non
     first, second = (load_model(Path("nowhere"), config, load_format="dummy") for _ in range(2))
     assert torch.equal(logits_of(first), logits_of(second))
     assert float(logits_of(first).std()) > 0
-
-
-def test_another_device_is_refused(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="not on 'cuda'"):
-        load_model(folder, read_model_config(folder), device="cuda")
 
 
 def test_progress_counts_tensors(folder: Path) -> None:

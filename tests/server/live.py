@@ -97,7 +97,7 @@ def serving(
 
     ``wrap`` puts something in front of the engine.
     """
-    options = {"num_threads": 1, "kv_cache_memory_bytes": 2**22, **engine}
+    options = {"device": "cpu", "num_threads": 1, "kv_cache_memory_bytes": 2**22, **engine}
     config = None if model is None else EngineConfig(model=str(model), **options)
     server = LiveServer(settings, backend, config, wrap)
     server.start()

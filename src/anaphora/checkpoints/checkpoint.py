@@ -26,8 +26,10 @@ class Checkpoint:
     config: ModelConfig
 
 
-def find_checkpoint(model: str | None = None, *, progress: Progress = silent) -> Checkpoint:
+def find_checkpoint(model: str | None = None, *, progress: Progress = silent, needs_weights: bool = True) -> Checkpoint:
     """The checkpoint that ``model`` means, fetched or converted first if need be.
+
+    Without ``needs_weights`` a folder may lack them: then only its configuration and tokenizer are of use.
 
     Raises:
         CheckpointError: there is no such model, or it cannot be fetched, converted or understood.
@@ -36,7 +38,7 @@ def find_checkpoint(model: str | None = None, *, progress: Progress = silent) ->
         return _open(DEFAULT_MODEL, default_folder(progress))
     path = Path(model).expanduser()
     if model and path.is_dir():  # an empty text would be the current folder
-        return _open(path.resolve().name, path.absolute())
+        return _open(path.resolve().name, path.absolute(), needs_weights)
     if path.is_file():
         return _open(path.stem, converted_folder(path, progress))
     if not is_hub_name(model) or path.suffix == ".gguf":
@@ -46,6 +48,6 @@ def find_checkpoint(model: str | None = None, *, progress: Progress = silent) ->
     return _open(model, hub_folder(model, progress))
 
 
-def _open(name: str, folder: Path) -> Checkpoint:
-    check_folder(folder)
+def _open(name: str, folder: Path, needs_weights: bool = True) -> Checkpoint:
+    check_folder(folder, needs_weights)
     return Checkpoint(name, folder, read_model_config(folder))

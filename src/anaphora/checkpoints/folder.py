@@ -33,8 +33,8 @@ def weight_files(folder: Path) -> list[Path]:
     return files
 
 
-def check_folder(folder: Path) -> None:
-    """See that ``folder`` holds a whole model.
+def check_folder(folder: Path, needs_weights: bool = True) -> None:
+    """See that ``folder`` holds a whole model, or all of one but the weights.
 
     Raises:
         CheckpointError: a file is missing; the message names it.
@@ -43,7 +43,8 @@ def check_folder(folder: Path) -> None:
         gguf = next((path.name for path in sorted(folder.glob("*.gguf"))), None)
         advice = f": name the file itself, {folder / gguf}" if gguf else ""
         raise CheckpointError(f"{folder} is no model folder: config.json is missing{advice}")
-    weight_files(folder)
+    if needs_weights:
+        weight_files(folder)
     if not (folder / "tokenizer.json").is_file():
         raise CheckpointError(f"{folder}: tokenizer.json is missing (other tokenizer files are not read)")
 

@@ -61,3 +61,15 @@ class ModelConfig:
     def kv_bytes_per_token(self, element_bytes: int = 4) -> int:
         """Bytes of keys and values that one token takes over all layers."""
         return 2 * self.num_layers * self.num_kv_heads * self.head_dim * element_bytes
+
+    @property
+    def num_parameters(self) -> int:
+        """Weights of the whole model; a head that is tied to the embedding counts once."""
+        query, kv = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        hidden, inner = self.hidden_size, self.intermediate_size
+        attention = hidden * (query + 2 * kv) + query * hidden
+        biases = self.qkv_bias * (query + 2 * kv) + self.output_bias * hidden + self.mlp_bias * (2 * inner + hidden)
+        norms = 2 * hidden + self.qk_norm * 2 * self.head_dim
+        layers = self.num_layers * (attention + 3 * hidden * inner + biases + norms)
+        tables = self.vocab_size * hidden * (1 if self.tie_word_embeddings else 2)
+        return layers + hidden + tables

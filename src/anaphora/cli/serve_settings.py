@@ -39,9 +39,11 @@ class ServeSettings:
     ] = ()
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"],
-        Flag("Model", "Number format of weights and KV; auto is float32 on CPU.", "NAME"),
+        Flag("Model", "Number format of weights and KV; auto is float32 on CPU, as stored on a GPU.", "NAME"),
     ] = "auto"
-    device: Annotated[Literal["auto", "cpu"], Flag("Model", "Where the model runs.", "NAME")] = "auto"
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"], Flag("Model", "Where the model runs; auto: on a GPU if there is one.", "NAME")
+    ] = "auto"
     load_format: Annotated[
         Literal["auto", "dummy"], Flag("Model", "dummy: random weights, no weight file is read.", "NAME")
     ] = "auto"
@@ -58,25 +60,48 @@ class ServeSettings:
         Ge(1),
         Flag("Model", "Tokens of prompt and output together.", "TOKENS", "the model's context, or what the KV holds"),
     ] = None
+    enforce_eager: Annotated[bool, Flag("Model", "On a GPU: no captured graphs; slower small steps, less memory.")] = (
+        False
+    )
+    deterministic: Annotated[
+        bool, Flag("Model", "On a GPU: a request's results do not depend on what it is batched with, to the bit.")
+    ] = False
     enable_prefix_caching: Annotated[
         bool, Flag("KV cache", "Reuse the KV of beginnings that were computed before.")
     ] = True
     block_size: Annotated[int, Ge(1), Flag("KV cache", "Tokens per block, the unit of reuse.", "TOKENS")] = 16
     kv_cache_memory_bytes: Annotated[
-        int, Ge(1), Flag("KV cache", "Memory for keys and values on CPU, such as 2GiB.", "SIZE", "1GiB", is_size=True)
-    ] = 2**30
+        int | None,
+        Ge(1),
+        Flag(
+            "KV cache",
+            "Memory for keys and values, such as 2GiB.",
+            "SIZE",
+            "1GiB on CPU; on a GPU what gpu_memory_utilization leaves",
+            is_size=True,
+        ),
+    ] = None
     num_gpu_blocks_override: Annotated[
         int | None, Ge(1), Flag("KV cache", "So many blocks, whatever the memory says.", "BLOCKS", "from the memory")
     ] = None
     gpu_memory_utilization: Annotated[
-        float | None, Interval(gt=0, le=1), Flag("KV cache", "Share of a GPU's memory to use; ignored on CPU.", "SHARE")
+        float | None,
+        Interval(gt=0, le=1),
+        Flag(
+            "KV cache",
+            "Share of a GPU's memory for weights, activations and KV together; ignored on CPU.",
+            "SHARE",
+            "0.9",
+        ),
     ] = None
     eviction_policy: Annotated[str, Flag("KV cache", "Which cached blocks go first when room is needed.", "NAME")] = (
         DEFAULT_POLICY
     )
     max_num_seqs: Annotated[int, Ge(1), Flag("Scheduler", "Requests that run at the same time.", "REQUESTS")] = 256
     max_num_batched_tokens: Annotated[
-        int | None, Ge(1), Flag("Scheduler", "Token budget of one step.", "TOKENS", "2048")
+        int | None,
+        Ge(1),
+        Flag("Scheduler", "Token budget of one step.", "TOKENS", "2048; 8192 on a GPU with 70 GiB or more"),
     ] = None
     enable_chunked_prefill: Annotated[bool, Flag("Scheduler", "Compute a long prompt over several steps.")] = True
     max_waiting_requests: Annotated[

@@ -27,6 +27,18 @@ def resolve(command_line: Mapping[str, Any], config: Path | None) -> ServeSettin
     return ServeSettings(**{**from_file, **typed})
 
 
+def parse_size(text: str, label: str) -> int:
+    """Bytes of a size such as ``24GiB``.
+
+    Raises:
+        ConfigError: it is none, or zero.
+    """
+    value = _bytes_of(text)
+    if not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{label} must be a number of bytes, such as 1GiB, got {text!r}")
+    return value
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """Settings of a YAML file: keys with dashes or underscores, values of the settings' own types.
 

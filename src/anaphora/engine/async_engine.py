@@ -84,6 +84,11 @@ class AsyncEngine:
         return self._loaded.plan.max_model_len
 
     @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU runs the model."""
+        return self._loaded.plan.is_on_gpu
+
+    @property
     def kv_capacity(self) -> KVCapacity:
         """Size of the KV cache."""
         return self._loaded.plan.kv_capacity

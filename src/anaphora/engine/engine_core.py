@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 
 from anaphora.engine.active_request import ActiveRequest
-from anaphora.engine.model_runner import ModelRunner
+from anaphora.engine.model_runner import Runner
 from anaphora.engine.outputs import FinishReason, PositionLogprobs
 from anaphora.engine.request import GenerationRequest, check_request
 from anaphora.engine.sampler import SampledToken
@@ -54,7 +54,7 @@ class EngineCore:
     def __init__(
         self,
         scheduler: Scheduler,
-        runner: ModelRunner,
+        runner: Runner,
         *,
         vocab_size: int,
         eos_token_ids: tuple[int, ...],
@@ -114,7 +114,7 @@ class EngineCore:
             return None
         self._note_schedule(output)
         try:
-            sampled = self._runner.run(output.scheduled, self._active)
+            sampled = self._runner.run(output.scheduled, self._active, self.scheduler.num_waiting)
         except Exception as error:
             return self._fail(output, error)
         except BaseException:  # interrupted from the keyboard, say: the step is void, and the next one may begin

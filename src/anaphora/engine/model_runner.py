@@ -7,6 +7,7 @@ import torch
 
 from anaphora.engine.active_request import ActiveRequest
 from anaphora.engine.input_batch import Chunk, forward_batch, split_into_passes
+from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.sampler import SampledToken, sample
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.engine.sampling_state import SamplingState
@@ -15,8 +16,21 @@ from anaphora.models.kv_cache import PagedKVCache
 from anaphora.scheduler.output import ScheduledRequest
 from anaphora.types import RequestId
 
-MAX_LOGITS_ROWS = 256
-"""Rows of logits computed at once: 50 MB in float32 for a vocabulary of 49 thousand."""
+
+class Runner(Protocol):
+    """What the engine core asks for a step's tokens."""
+
+    def run(
+        self,
+        scheduled: Sequence[ScheduledRequest],
+        active: Mapping[RequestId, ActiveRequest],
+        num_waiting: int = 0,
+    ) -> dict[RequestId, SampledToken]:
+        """Compute a step. One token for each request that samples; prompt log-probabilities go to their collectors.
+
+        ``num_waiting`` requests are not in the step and may be in the next.
+        """
+        ...
 
 
 class LanguageModel(Protocol):
@@ -28,7 +42,7 @@ class LanguageModel(Protocol):
 
 
 class ModelRunner:
-    """A model with its KV tensors."""
+    """A model with its KV tensors, on a CPU."""
 
     def __init__(self, model: LanguageModel, kv: PagedKVCache, *, max_logits_rows: int = MAX_LOGITS_ROWS) -> None:
         self._model = model
@@ -37,14 +51,17 @@ class ModelRunner:
 
     @torch.inference_mode()
     def run(
-        self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest]
+        self,
+        scheduled: Sequence[ScheduledRequest],
+        active: Mapping[RequestId, ActiveRequest],
+        num_waiting: int = 0,
     ) -> dict[RequestId, SampledToken]:
-        """Compute a step. One token for each request that samples; prompt log-probabilities go to their collectors."""
-        chunks = [_chunk(item, active[item.request.request_id]) for item in scheduled]
+        """See :class:`Runner`."""
+        chunks = [chunk_of(item, active[item.request.request_id]) for item in scheduled]
         sampled: dict[RequestId, SampledToken] = {}
         for chunks_of_pass in split_into_passes(chunks, self._max_logits_rows):
             logits = self._model.forward(forward_batch(chunks_of_pass, self._kv.block_size), self._kv)
-            sampled |= _share_out(logits, chunks_of_pass, active)
+            sampled |= share_out(logits, chunks_of_pass, active)
         return sampled
 
     @torch.inference_mode()
@@ -59,7 +76,8 @@ class ModelRunner:
         sample(logits, [SamplingState(SamplingParams(), (), end_token_ids=(), key=(0, 0))])
 
 
-def _chunk(item: ScheduledRequest, active: ActiveRequest) -> Chunk:
+def chunk_of(item: ScheduledRequest, active: ActiveRequest) -> Chunk:
+    """A request's part of a step, with the rows of logits that are wanted of it."""
     wanted = range(item.end - item.samples, item.end)
     if active.prompt_logprobs is not None:
         prompt_rows = active.prompt_logprobs.wanted(item.start, item.end)
@@ -75,7 +93,7 @@ def _chunk(item: ScheduledRequest, active: ActiveRequest) -> Chunk:
     )
 
 
-def _share_out(
+def share_out(
     logits: torch.Tensor, chunks: Sequence[Chunk], active: Mapping[RequestId, ActiveRequest]
 ) -> dict[RequestId, SampledToken]:
     """One pass's rows: the last of a sampling chunk to the sampler, all others to the prompt's log-probabilities."""

@@ -44,9 +44,9 @@ class SamplingState:
         if self._repeatable is not None:
             self._repeatable.add(token_id)
 
-    def uniform(self) -> float:
-        """The random number in [0, 1) for the next output position."""
-        bits = np.random.Philox(key=self._key, counter=self.num_output_tokens).random_raw()
+    def uniform(self, num_ahead: int = 0) -> float:
+        """The random number in [0, 1) for the next output position, or for one ``num_ahead`` behind it."""
+        bits = np.random.Philox(key=self._key, counter=self.num_output_tokens + num_ahead).random_raw()
         return float(int(bits) >> 11) * 2.0**-53
 
     @property

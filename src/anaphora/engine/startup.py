@@ -10,7 +10,9 @@ import torch
 from anaphora.checkpoints.checkpoint import Checkpoint, find_checkpoint
 from anaphora.engine.config import EngineConfig, EnginePlan
 from anaphora.engine.engine_core import EngineCore
-from anaphora.engine.model_runner import ModelRunner
+from anaphora.engine.gpu.device import choose_device
+from anaphora.engine.gpu.startup import load_on_gpu
+from anaphora.engine.model_runner import ModelRunner, Runner
 from anaphora.errors import ConfigError
 from anaphora.models.loader import load_model
 from anaphora.scheduler.scheduler import Scheduler
@@ -45,24 +47,14 @@ def load_engine(config: EngineConfig, checkpoint: Checkpoint | None = None) -> L
         CheckpointError: the model cannot be found, read or understood.
         ConfigError: the settings do not fit the model.
     """
-    torch.set_num_threads(config.num_threads or num_usable_cores())
-    checkpoint = checkpoint or find_checkpoint(config.model)
-    plan = config.resolve(checkpoint.config)
+    checkpoint = checkpoint or find_checkpoint(config.model, needs_weights=config.load_format != "dummy")
     tokenizer = Tokenizer.from_folder(checkpoint.path)
-    dtype: torch.dtype = getattr(torch, plan.dtype)
-    model = load_model(
-        checkpoint.path, checkpoint.config, dtype=dtype, device=config.device, load_format=config.load_format
+    device = choose_device(config.device)
+    runner: Runner
+    runner, plan = (
+        load_on_gpu(config, checkpoint, device) if device.type == "cuda" else _load_on_cpu(config, checkpoint)
     )
-    try:
-        kv = model.new_kv_cache(plan.kv_capacity.num_blocks, config.block_size)
-    except RuntimeError:  # torch's own words are about its allocator
-        raise ConfigError(
-            f"there is no memory for a KV cache of {plan.kv_capacity}: lower kv_cache_memory_bytes or "
-            "num_gpu_blocks_override"
-        ) from None
     vocab_size = checkpoint.config.vocab_size
-    runner = ModelRunner(model, kv)
-    runner.warm_up()
     core = EngineCore(
         Scheduler(plan.scheduler, plan.cache),
         runner,
@@ -72,14 +64,31 @@ def load_engine(config: EngineConfig, checkpoint: Checkpoint | None = None) -> L
         seed=config.seed,
     )
     logger.info(
-        "%s in %s on %d threads, up to %d tokens a request; KV cache: %s",
+        "%s in %s on %s, up to %d tokens a request; KV cache: %s",
         checkpoint.name,
         plan.dtype,
-        torch.get_num_threads(),
+        "the GPU" if device.type == "cuda" else f"{torch.get_num_threads()} threads",
         plan.max_model_len,
         plan.kv_capacity,
     )
     return LoadedEngine(core, tokenizer, plan, checkpoint.name, vocab_size)
+
+
+def _load_on_cpu(config: EngineConfig, checkpoint: Checkpoint) -> tuple[ModelRunner, EnginePlan]:
+    torch.set_num_threads(config.num_threads or num_usable_cores())
+    plan = config.resolve(checkpoint.config)
+    dtype: torch.dtype = getattr(torch, plan.dtype)
+    model = load_model(checkpoint.path, checkpoint.config, dtype=dtype, load_format=config.load_format)
+    try:
+        kv = model.new_kv_cache(plan.kv_capacity.num_blocks, config.block_size)
+    except RuntimeError:  # torch's own words are about its allocator
+        raise ConfigError(
+            f"there is no memory for a KV cache of {plan.kv_capacity}: lower kv_cache_memory_bytes or "
+            "num_gpu_blocks_override"
+        ) from None
+    runner = ModelRunner(model, kv)
+    runner.warm_up()
+    return runner, plan
 
 
 def num_usable_cores() -> int:

@@ -20,12 +20,13 @@ class PagedKVCache:
         num_blocks: int,
         block_size: int,
         dtype: torch.dtype,
+        device: torch.device | None = None,
     ) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
         shape = (num_layers, 2, num_kv_heads, num_blocks * block_size, head_dim)
         self.dtype = dtype
-        self._storage = torch.empty(shape, dtype=dtype)
+        self._storage = torch.empty(shape, dtype=dtype, device=device)
         self._layers = self._storage.unbind()
 
     @property

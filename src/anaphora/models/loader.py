@@ -7,7 +7,6 @@ from typing import Literal
 import torch
 
 from anaphora.checkpoints.model_config import ModelConfig
-from anaphora.errors import ConfigError
 from anaphora.models.attention.cpu import CpuAttention
 from anaphora.models.attention.partial import fastest_partial
 from anaphora.models.causal_lm import CausalLM, LayerWeights, ModelWeights
@@ -24,20 +23,16 @@ def load_model(
     config: ModelConfig,
     *,
     dtype: torch.dtype = torch.float32,
-    device: str = "cpu",
     load_format: Literal["auto", "dummy"] = "auto",
     progress: Callable[[int, int], None] | None = None,
 ) -> CausalLM:
-    """Load the model of ``folder``, computing in ``dtype``.
+    """Load the model of ``folder`` for a CPU, computing in ``dtype``.
 
     ``load_format="dummy"`` makes seeded random weights and reads no file. ``progress(done, total)`` counts tensors.
 
     Raises:
         CheckpointError: a tensor is missing, left over or of the wrong shape, or a file is damaged.
-        ConfigError: there is no attention for ``device``.
     """
-    if device != "cpu":
-        raise ConfigError(f"the engine runs on device cpu only, not on {device!r}")
     source: TensorSource = DummySource() if load_format == "dummy" else SafetensorsSource(folder, progress)
     weights = read_weights(source, config, fastest_linear(dtype), dtype)
     attention = CpuAttention(config.num_heads, config.num_kv_heads, fastest_partial(dtype))
@@ -45,9 +40,19 @@ def load_model(
     return CausalLM(config, weights, attention, dtype)
 
 
-def read_weights(source: TensorSource, config: ModelConfig, linear: type[Linear], dtype: torch.dtype) -> ModelWeights:
-    """Take all tensors from ``source`` and close it; products become ``linear`` ones."""
-    weights = _Fuser(config, source, linear, dtype).model()
+def read_weights(
+    source: TensorSource,
+    config: ModelConfig,
+    linear: type[Linear],
+    dtype: torch.dtype,
+    device: torch.device | None = None,
+) -> ModelWeights:
+    """Take all tensors from ``source`` and close it; products become ``linear`` ones.
+
+    ``device``: where all of them go, one by one, without a second copy in host memory. ``None``: they stay on the CPU,
+    and the embedding is read from its file as it is needed.
+    """
+    weights = _Fuser(config, source, linear, dtype, device).model()
     source.finish(lambda name: _is_ignored(name, config))
     return weights
 
@@ -60,19 +65,33 @@ def _is_ignored(name: str, config: ModelConfig) -> bool:
 class _Fuser:
     """Takes tensors from a source and joins those that are multiplied together."""
 
-    def __init__(self, config: ModelConfig, source: TensorSource, linear: type[Linear], dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        source: TensorSource,
+        linear: type[Linear],
+        dtype: torch.dtype,
+        device: torch.device | None,
+    ) -> None:
         self._config = config
         self._source = source
         self._linear = linear
         self._dtype = dtype
+        self._device = device
 
     def model(self) -> ModelWeights:
         config = self._config
         shape = (config.vocab_size, config.hidden_size)
         layers = tuple(self._layer(f"model.layers.{index}.") for index in range(config.num_layers))
         final_norm = self._tensor("model.norm.weight", config.hidden_size)
+        if self._device is not None and config.tie_word_embeddings:  # one table on the device serves both
+            embedding = self._tensor(EMBEDDING + ".weight", *shape)
+            return ModelWeights(embedding, layers, final_norm, self._linear(embedding, None))
         head = self._fused([(EMBEDDING if config.tie_word_embeddings else "lm_head", shape[0])], shape[1], False)
-        embedding = self._source.table(EMBEDDING + ".weight", shape)
+        if self._device is None:
+            embedding = self._source.table(EMBEDDING + ".weight", shape)
+        else:
+            embedding = self._tensor(EMBEDDING + ".weight", *shape)
         return ModelWeights(embedding, layers, final_norm, head)
 
     def _layer(self, prefix: str) -> LayerWeights:
@@ -101,9 +120,10 @@ class _Fuser:
 
     def _stacked(self, parts: list[tuple[str, tuple[int, ...]]], num_rotary: int) -> torch.Tensor:
         num_rows = sum(shape[0] for _, shape in parts)
-        stacked = torch.empty((num_rows, *parts[0][1][1:]), dtype=self._dtype)
+        stacked = torch.empty((num_rows, *parts[0][1][1:]), dtype=self._dtype, device=self._device)
         for index, (target, (name, shape)) in enumerate(zip(_rows(stacked, parts), parts, strict=True)):
             tensor = self._source.take(name, shape)
+            tensor = tensor.to(self._device or "cpu")  # before it is reordered, so that the host makes no copy
             target.copy_(interleave_heads(tensor, self._config.head_dim) if index < num_rotary else tensor)
         return stacked
 
@@ -114,7 +134,7 @@ class _Fuser:
 
     def _tensor(self, name: str, *shape: int) -> torch.Tensor:
         # a copy of its own, so that the mapped file can be closed
-        return self._source.take(name, shape).to(self._dtype, copy=True)
+        return self._source.take(name, shape).to(device=self._device, dtype=self._dtype, copy=True)
 
 
 def _rows(stacked: torch.Tensor, parts: list[tuple[str, tuple[int, ...]]]) -> tuple[torch.Tensor, ...]:

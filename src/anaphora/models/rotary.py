@@ -17,13 +17,14 @@ class Rotary:
     """Turns by position. Rotations are made once a pass for all layers, so no table of all positions is kept."""
 
     def __init__(self, config: ModelConfig) -> None:
-        self._frequencies = _frequencies(config)
-        self._length = _attention_factor(config.rope_scaling)
+        self.frequencies = _frequencies(config)
+        """``[head_dim / 2]`` float32 radians per position."""
+        self.length = _attention_factor(config.rope_scaling)
 
     def rotations(self, positions: torch.Tensor) -> torch.Tensor:
         """``[T, 1, head_dim / 2]`` complex64: the turn of each pair at ``positions`` ``[T]``."""
-        angles = torch.outer(positions.float(), self._frequencies).unsqueeze(1)
-        return torch.polar(torch.full_like(angles, self._length), angles)
+        angles = torch.outer(positions.float(), self.frequencies).unsqueeze(1)
+        return torch.polar(torch.full_like(angles, self.length), angles)
 
 
 def interleave_heads(rows: torch.Tensor, head_dim: int) -> torch.Tensor:

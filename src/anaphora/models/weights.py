@@ -101,13 +101,19 @@ class SafetensorsSource:
 
 
 class DummySource:
-    """Random weights, seeded by name: right sizes and timing without a checkpoint, no sense in the output."""
+    """Random weights, seeded by name: right sizes and timing without a checkpoint, no sense in the output.
+
+    They are made on ``device``; devices draw different numbers from the same seed.
+    """
+
+    def __init__(self, device: torch.device | None = None) -> None:
+        self._device = device
 
     def take(self, name: str, shape: Sequence[int]) -> torch.Tensor:
         if name.endswith("norm.weight"):
-            return torch.ones(*shape)
-        generator = torch.Generator().manual_seed(crc32(name.encode()))
-        return torch.empty(*shape).normal_(std=DUMMY_STD, generator=generator)
+            return torch.ones(*shape, device=self._device)
+        generator = torch.Generator(self._device or "cpu").manual_seed(crc32(name.encode()))
+        return torch.empty(*shape, device=self._device).normal_(std=DUMMY_STD, generator=generator)
 
     def table(self, name: str, shape: Sequence[int]) -> torch.Tensor:
         return self.take(name, shape)

@@ -1,0 +1,156 @@
+"""Starts passes and does not wait for them: packs inputs, replays the graph that fits or computes without, samples."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import torch
+
+from anaphora.engine.gpu.buckets import bucket_of
+from anaphora.engine.gpu.device_sampler import draw_rows
+from anaphora.engine.gpu.flat_batch import BlockTables, FlatBatch, flatten
+from anaphora.engine.gpu.graphs import Capture, Pass
+from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
+from anaphora.engine.input_batch import Chunk
+from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
+from anaphora.engine.sampling_params import SamplingParams
+from anaphora.models.attention.tasks import TaskPlan
+from anaphora.models.attention.tiles import TileConfig
+from anaphora.models.batch import SequenceSpan
+from anaphora.models.device.causal_lm import DeviceLM
+from anaphora.models.kv_cache import PagedKVCache
+
+CAPTURED_LEN = 512
+"""Tokens of the requests whose plans name the tile sizes that are captured first."""
+_NO_BLOCKS: Any = np.zeros(CAPTURED_LEN, dtype=np.int32)
+NUM_IN_FLIGHT = 3
+"""Passes whose buffers on the host may be in use: one that lands, one behind it, one that runs ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A row of logits to be drawn at random."""
+
+    row: int
+    params: SamplingParams
+    uniform: float
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A pass that the device is computing, or has computed."""
+
+    logits: torch.Tensor
+    """``[at least R, vocab_size]`` on the device; captured passes overwrite each other's."""
+    _token_ids: torch.Tensor
+    _event: torch.cuda.Event | None
+
+    def token_ids(self) -> list[int]:
+        """Wait for the sampled tokens, one for each row of logits."""
+        if self._event is not None:
+            self._event.synchronize()
+        ids: list[int] = self._token_ids.tolist()
+        return ids
+
+
+def compute(model: DeviceLM, kv: PagedKVCache, batch: FlatBatch, plan: TaskPlan, sampled: torch.Tensor) -> torch.Tensor:
+    """A pass operator by operator, in just the room that it needs. Returns its logits on the device."""
+    room = Room.of(batch, plan)
+    host, inputs = HostInputs(room, pinned=model.device.type == "cuda"), DeviceInputs(room, model.device)
+    inputs.send(host, host.fill(batch, plan))
+    workspace = model.attention.workspace(plan.num_parts)
+    return model.forward(inputs.batch(room.num_tokens, room.num_rows, plan.config, workspace, sampled), kv)
+
+
+class PassLauncher:
+    """Passes over one model and its KV tensors, in the order in which they are launched."""
+
+    def __init__(
+        self, model: DeviceLM, kv: PagedKVCache, *, room: Room, buckets: tuple[int, ...], capture: Capture
+    ) -> None:
+        """``room``: of captured passes, whose tokens are padded to one of ``buckets`` (none: nothing is captured)."""
+        self._model = model
+        self._kv = kv
+        self._buckets = buckets
+        self._capture = capture
+        self._is_cuda = model.device.type == "cuda"
+        self._tables = BlockTables(4 * MAX_LOGITS_ROWS)
+        self._inputs = DeviceInputs(room, model.device)
+        self._workspace = model.attention.workspace(room.num_parts)
+        self._hosts = cycle([HostInputs(room, pinned=self._is_cuda) for _ in range(NUM_IN_FLIGHT)])
+        self._sampled = torch.zeros(MAX_LOGITS_ROWS, dtype=torch.int32, device=model.device)
+        outputs = torch.zeros(NUM_IN_FLIGHT, MAX_LOGITS_ROWS, dtype=torch.int32, pin_memory=self._is_cuda)
+        self._outputs = cycle(outputs)
+        self._passes: dict[tuple[int, TileConfig], Pass] = {}
+
+    @property
+    def max_num_tokens(self) -> int:
+        """Of a captured pass."""
+        return self._buckets[-1] if self._buckets else 0
+
+    @torch.inference_mode()
+    def capture_all(self) -> None:
+        """Record the usual passes of every bucket: one token of each request, and all tokens of one request.
+
+        The largest come first, so that the others find room in their memory. To be called before the first launch.
+        """
+        for num_tokens in reversed(self._buckets):
+            decode = [SequenceSpan(row, 1, CAPTURED_LEN, _NO_BLOCKS) for row in range(num_tokens)]
+            extend = [SequenceSpan(0, num_tokens, CAPTURED_LEN, _NO_BLOCKS)]
+            for spans in (decode, extend):
+                self._capture_once(num_tokens, self._model.attention.plan_spans(spans).config)
+
+    def _capture_once(self, num_tokens: int, config: TileConfig) -> None:
+        """Record the pass for a bucket now, if it is not there; its inputs are whatever was sent last."""
+        if (num_tokens, config) in self._passes:
+            return
+        num_rows = min(num_tokens, self._inputs.room.num_rows)
+        batch = self._inputs.batch(num_tokens, num_rows, config, self._workspace, self._sampled)
+
+        def compute() -> torch.Tensor:
+            logits = self._model.forward(batch, self._kv)
+            self._model.operators.argmax(logits, self._sampled[:num_rows])
+            return logits
+
+        self._passes[num_tokens, config] = self._capture(compute)
+
+    def launch(self, chunks: Sequence[Chunk], draws: Sequence[Draw] = ()) -> Launched:
+        """Compute a pass and sample every row of logits: at random where ``draws`` say so, else the likeliest token.
+
+        A token id ``-1 - i`` in a chunk is the token that row ``i`` of the pass before has sampled.
+        """
+        batch = flatten(chunks, self._kv.block_size, self._tables)
+        plan = self._model.attention.plan_spans(batch.spans)
+        bucket = bucket_of(batch.num_tokens, self._buckets) if self._buckets else None
+        if bucket is not None and self._inputs.room.holds(batch, plan):
+            logits = self._replay(batch, plan, bucket)
+        else:
+            logits = compute(self._model, self._kv, batch, plan, self._sampled)
+            self._model.operators.argmax(logits, self._sampled[: len(logits)])
+        if draws:
+            rows, params, uniforms = zip(*((draw.row, draw.params, draw.uniform) for draw in draws), strict=True)
+            draw_rows(logits, rows, params, uniforms, self._sampled)
+        return self._sent_back(logits, len(batch.logits_rows))
+
+    def logits(self, chunks: Sequence[Chunk]) -> torch.Tensor:
+        """Compute a pass without sampling: ``[R, vocab_size]`` float32, on the host."""
+        batch = flatten(chunks, self._kv.block_size, self._tables)
+        plan = self._model.attention.plan_spans(batch.spans)
+        return compute(self._model, self._kv, batch, plan, self._sampled).float().cpu()
+
+    def _replay(self, batch: FlatBatch, plan: TaskPlan, bucket: int) -> torch.Tensor:
+        host = next(self._hosts)
+        self._inputs.send(host, host.fill(batch, plan))
+        self._capture_once(bucket, plan.config)
+        return self._passes[bucket, plan.config]()
+
+    def _sent_back(self, logits: torch.Tensor, num_rows: int) -> Launched:
+        token_ids = next(self._outputs)[:num_rows]
+        token_ids.copy_(self._sampled[:num_rows], non_blocking=True)
+        event = None
+        if self._is_cuda:
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record()
+        return Launched(logits, token_ids, event)

@@ -1,0 +1,87 @@
+"""The step after this one, begun before this one's tokens are known to the host.
+
+While a pass runs, the next one is already clear if all that its requests will do is to go on by a token: its inputs are
+what the pass samples, and those stay on the device. So it is launched at once, and the host schedules, detokenises and
+sends while the device computes. The scheduler knows nothing of this. When it then asks for just these tokens, they are
+there; what it does not ask for (a request met a stop token, was aborted or preempted) is dropped. Nothing has to be
+undone: such a token's key and value lie in the unfinished block that was the request's own, which nobody reads and its
+next owner writes first, for passes are computed in the order in which they are launched.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from anaphora.engine.active_request import ActiveRequest
+from anaphora.engine.gpu.device_sampler import stays_on_device
+from anaphora.engine.gpu.launcher import Draw, Launched
+from anaphora.engine.input_batch import Chunk
+from anaphora.scheduler.output import ScheduledRequest
+from anaphora.scheduler.request import Request
+from anaphora.types import BlockId, RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class NextToken:
+    """One request's part of a pass that runs ahead: one token, whose logits are row ``row``."""
+
+    request: Request
+    row: int
+    position: int
+    block_id: BlockId
+    """Where its key and value are written."""
+
+    def is_asked_for(self, item: ScheduledRequest, block_size: int) -> bool:
+        """Whether the scheduler wants just this."""
+        return (
+            item.request is self.request
+            and (item.start, item.num_new_tokens, item.samples) == (self.position, 1, True)
+            and item.block_table[self.position // block_size] == self.block_id
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A pass that runs ahead, by request."""
+
+    launched: Launched
+    tokens: Mapping[RequestId, NextToken]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the next step will be if no request comes, ends early or needs a block."""
+
+    chunks: tuple[Chunk, ...]
+    draws: tuple[Draw, ...]
+    tokens: Mapping[RequestId, NextToken]
+
+
+def predict(
+    scheduled: Sequence[ScheduledRequest],
+    rows: Mapping[RequestId, int],
+    active: Mapping[RequestId, ActiveRequest],
+    block_size: int,
+    max_model_len: int,
+) -> Prediction | None:
+    """The step after ``scheduled``, whose tokens will be sampled in ``rows`` of the pass that has just been launched.
+
+    ``None`` if it is not clear, or nothing will be left to do.
+    """
+    chunks: list[Chunk] = []
+    draws: list[Draw] = []
+    tokens: dict[RequestId, NextToken] = {}
+    for item in scheduled:
+        request, state = item.request, active[item.request.request_id].sampling
+        if not item.samples or not stays_on_device(state):
+            return None
+        if request.num_output_tokens + 1 >= request.max_tokens or item.end + 1 >= max_model_len:
+            continue  # it ends with the token that is being sampled
+        if item.end // block_size >= len(item.block_table):
+            return None
+        if not state.params.is_greedy:
+            draws.append(Draw(len(chunks), state.params, state.uniform(num_ahead=1)))
+        name = request.request_id
+        at = range(item.end, item.end + 1)
+        chunks.append(Chunk(name, (-1 - rows[name],), item.end, item.block_table, at, samples=True))
+        tokens[name] = NextToken(request, len(chunks) - 1, item.end, item.block_table[item.end // block_size])
+    return Prediction(tuple(chunks), tuple(draws), tokens) if chunks else None

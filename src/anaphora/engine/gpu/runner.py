@@ -1,0 +1,121 @@
+"""Runs a step's schedule on a device. Small steps are captured passes, and the next step may already be under way."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from anaphora.engine.active_request import ActiveRequest
+from anaphora.engine.gpu.device_sampler import stays_on_device
+from anaphora.engine.gpu.launcher import Draw, Launched, PassLauncher
+from anaphora.engine.gpu.run_ahead import Ahead, predict
+from anaphora.engine.input_batch import Chunk, split_into_passes
+from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
+from anaphora.engine.model_runner import chunk_of, share_out
+from anaphora.engine.sampler import SampledToken, sample
+from anaphora.scheduler.output import ScheduledRequest
+from anaphora.types import RequestId
+
+Active = Mapping[RequestId, ActiveRequest]
+
+
+class GpuRunner:
+    """See :class:`anaphora.engine.model_runner.Runner`."""
+
+    def __init__(self, launcher: PassLauncher, *, block_size: int, max_model_len: int) -> None:
+        self._launcher = launcher
+        self._block_size = block_size
+        self._max_model_len = max_model_len
+        self._ahead: Ahead | None = None
+        self.num_ahead = 0
+        """Tokens that were there when they were asked for."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a step that nobody has asked for is under way."""
+        return self._ahead is not None
+
+    @torch.inference_mode()
+    def run(
+        self, scheduled: Sequence[ScheduledRequest], active: Active, num_waiting: int = 0
+    ) -> dict[RequestId, SampledToken]:
+        """Compute a step. The next one is begun, too, if nobody waits to join it."""
+        ahead, self._ahead = self._ahead, None
+        try:
+            return self._run(scheduled, active, ahead, may_run_ahead=not num_waiting)
+        except BaseException:
+            self._ahead = None
+            raise
+
+    def _run(
+        self, scheduled: Sequence[ScheduledRequest], active: Active, ahead: Ahead | None, *, may_run_ahead: bool
+    ) -> dict[RequestId, SampledToken]:
+        tokens = {} if ahead is None else ahead.tokens
+        there: list[ScheduledRequest] = []
+        rest: list[ScheduledRequest] = []
+        for item in scheduled:
+            token = tokens.get(item.request.request_id)
+            is_there = token is not None and token.is_asked_for(item, self._block_size)
+            (there if is_there else rest).append(item)
+        if ahead is None or not there:
+            return self._compute(scheduled, active, may_run_ahead=may_run_ahead)
+        rows = {item.request.request_id: tokens[item.request.request_id].row for item in there}
+        self.num_ahead += len(there)
+        if rest:
+            sampled = self._compute(rest, active, may_run_ahead=False)
+            return self._landed(ahead.launched, rows, active) | sampled
+        if may_run_ahead:
+            self._run_ahead(there, rows, active)
+        return self._landed(ahead.launched, rows, active)
+
+    def _compute(
+        self, scheduled: Sequence[ScheduledRequest], active: Active, *, may_run_ahead: bool
+    ) -> dict[RequestId, SampledToken]:
+        """Compute parts of a step that are not under way."""
+        chunks = [chunk_of(item, active[item.request.request_id]) for item in scheduled]
+        sampled: dict[RequestId, SampledToken] = {}
+        passes = list(split_into_passes(chunks, MAX_LOGITS_ROWS))
+        for chunks_of_pass in passes:
+            if any(len(chunk.logits_positions) > chunk.samples for chunk in chunks_of_pass):
+                sampled |= share_out(self._launcher.logits(chunks_of_pass), chunks_of_pass, active)
+                continue
+            launched, rows = self._launch(chunks_of_pass, active)
+            if may_run_ahead and len(passes) == 1:
+                self._run_ahead(scheduled, rows, active)
+            sampled |= self._landed(launched, rows, active)
+        return sampled
+
+    def _launch(self, chunks: Sequence[Chunk], active: Active) -> tuple[Launched, dict[RequestId, int]]:
+        names = [chunk.request_id for chunk in chunks if chunk.samples]
+        draws = []
+        for row, name in enumerate(names):
+            state = active[name].sampling
+            if not state.params.is_greedy and stays_on_device(state):
+                draws.append(Draw(row, state.params, state.uniform()))
+        return self._launcher.launch(chunks, draws), {name: row for row, name in enumerate(names)}
+
+    def _run_ahead(self, scheduled: Sequence[ScheduledRequest], rows: Mapping[RequestId, int], active: Active) -> None:
+        if len(scheduled) > self._launcher.max_num_tokens:
+            return
+        predicted = predict(scheduled, rows, active, self._block_size, self._max_model_len)
+        if predicted is not None:
+            launched = self._launcher.launch(predicted.chunks, predicted.draws)
+            self._ahead = Ahead(launched, predicted.tokens)
+
+    def _landed(
+        self, launched: Launched, rows: Mapping[RequestId, int], active: Active
+    ) -> dict[RequestId, SampledToken]:
+        """The tokens of ``rows``, each noted by its request's state; what needs more goes to the host's sampler."""
+        if not rows:
+            return {}
+        on_host = {name: row for name, row in rows.items() if not stays_on_device(active[name].sampling)}
+        token_ids = launched.token_ids()
+        sampled = {}
+        for name, row in rows.items():
+            if name not in on_host:
+                active[name].sampling.observe(token_ids[row])
+                sampled[name] = SampledToken(token_ids[row])
+        if on_host:
+            logits = launched.logits[list(on_host.values())].float().cpu()
+            tokens = sample(logits, [active[name].sampling for name in on_host])
+            sampled |= dict(zip(on_host, tokens, strict=True))
+        return sampled

@@ -1,0 +1,128 @@
+"""From settings to a runner on a device: load, measure, make room for keys and values, capture."""
+
+import logging
+import time
+
+import torch
+
+from anaphora.checkpoints.checkpoint import Checkpoint
+from anaphora.engine.config import ELEMENT_BYTES, EngineConfig, EnginePlan
+from anaphora.engine.gpu.buckets import TOKEN_BUCKETS, buckets_up_to
+from anaphora.engine.gpu.graphs import CudaCapture
+from anaphora.engine.gpu.launcher import PassLauncher
+from anaphora.engine.gpu.memory import measure_demand
+from anaphora.engine.gpu.runner import GpuRunner
+from anaphora.engine.gpu.step_inputs import Room
+from anaphora.engine.memory_plan import MAX_LOGITS_ROWS, MemoryPlan, gib, graph_bytes
+from anaphora.errors import ConfigError
+from anaphora.models.attention.tasks import TASK_WORDS
+from anaphora.models.device.causal_lm import DeviceLM
+from anaphora.models.device.loader import load_device_model
+
+logger = logging.getLogger(__name__)
+
+
+def load_on_gpu(config: EngineConfig, checkpoint: Checkpoint, device: torch.device) -> tuple[GpuRunner, EnginePlan]:
+    """A runner for ``checkpoint`` on a CUDA device, and the sizes that its memory allows.
+
+    Raises:
+        CheckpointError: the weights cannot be read.
+        ConfigError: the model does not fit, or the settings do not fit the model.
+    """
+    torch.cuda.set_device(device)
+    model = _load(config, checkpoint, device)
+    memory = _measure(config, model, device)
+    plan = config.resolve(checkpoint.config, memory)
+    _log(memory, plan)
+    try:
+        kv = model.new_kv_cache(plan.kv_capacity.num_blocks, config.block_size)
+    except torch.OutOfMemoryError:
+        raise ConfigError(
+            f"the GPU has no room for a KV cache of {plan.kv_capacity}: lower num_gpu_blocks_override or "
+            "kv_cache_memory_bytes, or leave them out"
+        ) from None
+    buckets = (
+        () if config.enforce_eager else buckets_up_to(min(plan.scheduler.max_num_batched_tokens, TOKEN_BUCKETS[-1]))
+    )
+    launcher = PassLauncher(
+        model, kv, room=captured_room(plan, config.block_size), buckets=buckets, capture=CudaCapture(device)
+    )
+    started_s = time.perf_counter()
+    launcher.capture_all()
+    logger.info("captured steps of up to %d tokens in %.1f s", launcher.max_num_tokens, time.perf_counter() - started_s)
+    return GpuRunner(launcher, block_size=config.block_size, max_model_len=plan.max_model_len), plan
+
+
+def captured_room(plan: EnginePlan, block_size: int) -> Room:
+    """Room for every small step that the plan allows, but for odd ones with very many shared runs or splits."""
+    num_tokens = min(plan.scheduler.max_num_batched_tokens, TOKEN_BUCKETS[-1])
+    num_requests = min(plan.scheduler.max_num_seqs, num_tokens)
+    return Room(
+        num_tokens=num_tokens,
+        num_rows=MAX_LOGITS_ROWS,
+        num_listed=4 * num_tokens,
+        num_work=2048 * TASK_WORDS + num_requests * -(-plan.max_model_len // block_size),
+        num_parts=32 * num_tokens,
+    )
+
+
+def _load(config: EngineConfig, checkpoint: Checkpoint, device: torch.device) -> DeviceLM:
+    started_s = time.perf_counter()
+    dtype: torch.dtype = getattr(torch, config.dtype_on(checkpoint.config, is_gpu=True))
+    try:
+        model = load_device_model(
+            checkpoint.path,
+            checkpoint.config,
+            dtype=dtype,
+            device=device,
+            block_size=config.block_size,
+            max_logits_rows=MAX_LOGITS_ROWS,
+            load_format=config.load_format,
+            batch_invariant=config.deterministic,
+        )
+    except torch.OutOfMemoryError:
+        total = torch.cuda.get_device_properties(device).total_memory
+        planned = config.plan_memory(checkpoint.config, total)
+        raise ConfigError(
+            f"the model does not fit: its weights take {gib(planned.demand.weights)}, and the GPU has {gib(total)}, of "
+            f"which {gib(torch.cuda.mem_get_info(device)[0])} are free"
+        ) from None
+    torch.cuda.synchronize(device)
+    logger.info("weights on the GPU in %.1f s", time.perf_counter() - started_s)
+    return model
+
+
+def _measure(config: EngineConfig, model: DeviceLM, device: torch.device) -> MemoryPlan:
+    """Divide the GPU's memory by what a pass over the largest step takes."""
+    total = torch.cuda.get_device_properties(device).total_memory
+    num_tokens = config.token_budget_on(model.config, total)
+    element_bytes = ELEMENT_BYTES[config.dtype_on(model.config, is_gpu=True)]
+    num_graphs = 0 if config.enforce_eager else len(buckets_up_to(min(num_tokens, TOKEN_BUCKETS[-1])))
+    try:
+        demand = measure_demand(
+            model,
+            device,
+            num_tokens=num_tokens,
+            max_num_seqs=config.max_num_seqs,
+            block_size=config.block_size,
+            graphs=graph_bytes(model.config, element_bytes, num_graphs),
+        )
+    except torch.OutOfMemoryError:
+        raise ConfigError(
+            f"the model fits the GPU, but a step of {num_tokens} tokens does not: lower max_num_batched_tokens"
+        ) from None
+    return config.plan_memory(model.config, total, demand)
+
+
+def _log(memory: MemoryPlan, plan: EnginePlan) -> None:
+    demand = memory.demand
+    logger.info(
+        "GPU memory %s, of which %g may be used: weights %s, activations %s, graphs %s, context %s; KV cache: %s",
+        gib(memory.gpu_bytes),
+        memory.utilization,
+        gib(demand.weights),
+        gib(demand.activations),
+        gib(demand.graphs),
+        gib(demand.context),
+        plan.kv_capacity,
+    )

@@ -1,0 +1,47 @@
+"""What a pass on a device is given: int32 tensors in fixed places, padded to fixed shapes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from anaphora.models.attention.tiles import TileConfig
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTasks:
+    """A :class:`anaphora.models.attention.tasks.TaskPlan` on the device; behind what is in use there is padding."""
+
+    config: TileConfig
+    num_tasks: torch.Tensor
+    """``[1]``."""
+    work: torch.Tensor
+    """Tasks, and behind them pieces of block tables."""
+    tokens: torch.Tensor
+    """Rows of the flat batch, as tasks name them."""
+    positions: torch.Tensor
+    """``[T]``."""
+    part_start: torch.Tensor
+    """``[T + 1]``."""
+    workspace: Any
+    """Where the attention keeps parts of results; its own affair."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceBatch:
+    """``T`` tokens of some requests, flat, and ``R`` rows whose logits are wanted. Both may end in padding.
+
+    A token that is padding has slot -1: nothing is written for it, and what is computed for it means nothing.
+    """
+
+    token_ids: torch.Tensor
+    """``[T]``; ``-1 - i`` stands for what ``sampled[i]`` holds: the host need not know it yet."""
+    positions: torch.Tensor
+    """``[T]``."""
+    slots: torch.Tensor
+    """``[T]``: where keys and values are written."""
+    logits_rows: torch.Tensor
+    """``[R]``: rows of the flat batch."""
+    sampled: torch.Tensor
+    """Token ids that the pass before chose, by its rows of logits."""
+    tasks: DeviceTasks

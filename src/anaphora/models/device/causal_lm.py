@@ -1,0 +1,107 @@
+"""A pass of the Llama family over tensors in fixed places: no shape depends on values, nothing waits for the device."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from anaphora.checkpoints.model_config import ModelConfig
+from anaphora.models.causal_lm import LayerWeights, ModelWeights
+from anaphora.models.device.attention import DeviceAttention
+from anaphora.models.device.batch import DeviceBatch
+from anaphora.models.device.operators import Norms, Operators
+from anaphora.models.kv_cache import PagedKVCache
+from anaphora.models.rotary import Rotary
+
+
+class DeviceLM:
+    """The model of :class:`anaphora.models.causal_lm.CausalLM`, with the same fused weights, for a device."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: ModelWeights,
+        attention: DeviceAttention,
+        operators: Operators,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.config = config
+        self.dtype = dtype
+        self.device = device
+        self.attention = attention
+        self.operators = operators
+        self._weights = weights
+        rotary = Rotary(config)
+        self._frequencies, self._length = rotary.frequencies.to(device), rotary.length
+
+    def new_kv_cache(self, num_blocks: int, block_size: int) -> PagedKVCache:
+        """KV tensors on the device for ``num_blocks`` blocks of ``block_size`` tokens; not cleared."""
+        return PagedKVCache(
+            num_layers=self.config.num_layers,
+            num_kv_heads=self.config.num_kv_heads,
+            head_dim=self.config.head_dim,
+            num_blocks=num_blocks,
+            block_size=block_size,
+            dtype=self.dtype,
+            device=self.device,
+        )
+
+    def forward(self, batch: DeviceBatch, kv: PagedKVCache) -> torch.Tensor:
+        """Compute the batch, writing its keys and values into ``kv``. Returns ``[R, vocab_size]`` logits.
+
+        Within the pass every layer writes all new keys and values before any query reads. Half of the operators join
+        what one layer ends with and the next begins with: ``delta`` is what is still to be added to the residual.
+        """
+        num_tokens, layers, eps = len(batch.token_ids), self._weights.layers, self.config.rms_norm_eps
+        residual = self._empty(num_tokens, self.config.hidden_size)
+        self.operators.gather_rows(self._weights.embedding, batch.token_ids, residual, batch.sampled)
+        rotation = torch.empty(num_tokens, 2, self.config.head_dim // 2, dtype=torch.float32, device=self.device)
+        self.operators.rotations(batch.positions, self._frequencies, self._length, rotation)
+        normed = torch.empty_like(residual)
+        self.operators.rms_norm(residual, layers[0].attention_norm, eps, normed)
+        for index, layer in enumerate(layers):
+            delta = layer.output(self._attend(layer, index, normed, rotation, batch, kv))
+            if index == len(layers) - 1:  # from here on nobody needs the other tokens
+                residual, delta = self._rows(residual, batch), self._rows(delta, batch)
+                normed = torch.empty_like(residual)
+            self.operators.rms_norm(delta, layer.mlp_norm, eps, normed, residual)
+            delta = layer.down(self._gated(layer.gate_up, normed))
+            is_last = index == len(layers) - 1
+            norm = self._weights.final_norm if is_last else layers[index + 1].attention_norm
+            self.operators.rms_norm(delta, norm, eps, normed, residual)
+        return self._weights.head(normed)
+
+    def _attend(
+        self,
+        layer: LayerWeights,
+        index: int,
+        normed: torch.Tensor,
+        rotation: torch.Tensor,
+        batch: DeviceBatch,
+        kv: PagedKVCache,
+    ) -> torch.Tensor:
+        """``[T, num_heads * head_dim]``: what each token's queries read."""
+        config = self.config
+        heads = layer.qkv(normed).view(len(normed), -1, config.head_dim)
+        queries = self._empty(len(normed), config.num_heads, config.head_dim)
+        norms: Norms | None = None
+        if layer.query_norm is not None and layer.key_norm is not None:
+            norms = layer.query_norm, layer.key_norm, config.rms_norm_eps
+        self.operators.rotate_and_cache(heads, rotation, batch.slots, kv.layer(index), queries, norms)
+        mixed = torch.empty_like(queries)
+        self.attention.run(batch.tasks, queries, kv.layer(index), mixed)
+        return mixed.flatten(1)
+
+    def _gated(self, gate_up: Callable[[torch.Tensor], torch.Tensor], normed: torch.Tensor) -> torch.Tensor:
+        out = self._empty(len(normed), self.config.intermediate_size)
+        self.operators.silu_mul(gate_up(normed), out)
+        return out
+
+    def _rows(self, table: torch.Tensor, batch: DeviceBatch) -> torch.Tensor:
+        out = self._empty(len(batch.logits_rows), table.shape[1])
+        self.operators.gather_rows(table, batch.logits_rows, out)
+        return out
+
+    def _empty(self, *shape: Any) -> torch.Tensor:
+        return torch.empty(*shape, dtype=self.dtype, device=self.device)

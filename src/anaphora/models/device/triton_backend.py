@@ -1,0 +1,89 @@
+"""The Triton kernels behind the two seams of a pass: operators and attention. Imported only where Triton is."""
+
+from collections.abc import Sequence
+
+import torch
+
+from anaphora.models.attention.cuda import CudaAttention
+from anaphora.models.attention.tasks import TaskPlan
+from anaphora.models.batch import SequenceSpan
+from anaphora.models.device.batch import DeviceTasks
+from anaphora.models.device.operators import Norms
+from anaphora.models.kernels.attend import TaskTensors, Workspace, attend
+from anaphora.models.kernels.mlp import silu_mul
+from anaphora.models.kernels.norm import rms_norm
+from anaphora.models.kernels.rotary import rotate_and_cache, rotations
+from anaphora.models.kernels.tokens import Argmax, gather_rows
+
+
+class TritonOperators:
+    """See :class:`anaphora.models.device.operators.Operators`."""
+
+    def __init__(self, max_rows: int, vocab_size: int, device: torch.device) -> None:
+        """Greedy sampling takes up to ``max_rows`` rows of ``vocab_size`` logits."""
+        self._argmax = Argmax(max_rows, vocab_size, device)
+
+    def gather_rows(
+        self, table: torch.Tensor, rows: torch.Tensor, out: torch.Tensor, earlier: torch.Tensor | None = None
+    ) -> None:
+        gather_rows(table, rows, out, earlier)
+
+    def rotations(self, positions: torch.Tensor, frequencies: torch.Tensor, length: float, out: torch.Tensor) -> None:
+        rotations(positions, frequencies, length, out)
+
+    def rms_norm(
+        self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor, residual: torch.Tensor | None = None
+    ) -> None:
+        rms_norm(x, weight, eps, out, residual)
+
+    def rotate_and_cache(
+        self,
+        heads: torch.Tensor,
+        rotation: torch.Tensor,
+        slots: torch.Tensor,
+        cache: torch.Tensor,
+        queries: torch.Tensor,
+        norms: Norms | None = None,
+    ) -> None:
+        rotate_and_cache(heads, rotation, slots, cache, queries, norms)
+
+    def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor) -> None:
+        silu_mul(gate_up, out)
+
+    def argmax(self, logits: torch.Tensor, out: torch.Tensor) -> None:
+        self._argmax(logits, out)
+
+
+class TritonAttention:
+    """See :class:`anaphora.models.device.attention.DeviceAttention`."""
+
+    def __init__(
+        self, attention: CudaAttention, *, num_heads: int, head_dim: int, block_size: int, device: torch.device
+    ) -> None:
+        self._attention = attention
+        self._num_heads = num_heads
+        self._head_dim = head_dim
+        self._block_size = block_size
+        self._device = device
+
+    def plan_spans(self, spans: Sequence[SequenceSpan]) -> TaskPlan:
+        """See the protocol."""
+        return self._attention.plan_spans(spans)
+
+    def workspace(self, num_parts: int) -> Workspace:
+        """See the protocol."""
+        return Workspace.allocate(num_parts, self._num_heads, self._head_dim, self._device)
+
+    def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor) -> None:
+        """See the protocol."""
+        lists = (tasks.num_tasks, tasks.work, tasks.tokens, tasks.positions, tasks.part_start)
+        attend(
+            queries,
+            cache,
+            TaskTensors(*lists),
+            tasks.workspace,
+            out,
+            config=tasks.config,
+            block_size=self._block_size,
+            num_programs=self._attention.num_programs(tasks.config),
+        )

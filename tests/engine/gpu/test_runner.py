@@ -1,0 +1,135 @@
+"""The GPU's runner, emulated, against the CPU engine: same schedule, so same tokens, ledgers and counts."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from anaphora.engine.engine_core import CoreOutput, EngineCore
+from anaphora.engine.request import GenerationRequest
+from anaphora.engine.sampling_params import SamplingParams
+from anaphora.engine.startup import load_engine
+from anaphora.types import RequestId
+from tests.engine.gpu.emulated import emulated_core
+from tests.engine.harness import config_for
+from tests.models_for_tests.tiny_tokenizer import VOCAB_SIZE
+
+LIMITS: dict[str, Any] = {"max_num_batched_tokens": 64, "max_num_seqs": 5, "num_gpu_blocks_override": 40}
+PARAMS = (
+    SamplingParams(max_tokens=20, temperature=0.0),
+    SamplingParams(max_tokens=25, temperature=0.8, top_p=0.9, seed=3),
+    SamplingParams(max_tokens=9, temperature=0.0, logprobs=2),
+    SamplingParams(max_tokens=30, temperature=1.0, top_k=5, min_tokens=4),
+    SamplingParams(max_tokens=12, temperature=0.7, repetition_penalty=1.2, prompt_logprobs=1),
+    SamplingParams(max_tokens=1, temperature=0.0),
+    SamplingParams(max_tokens=17, temperature=0.0, ignore_eos=True, stop_token_ids=tuple(range(0, VOCAB_SIZE, 9))),
+)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(num_threads)
+
+
+def requests(seed: int, num: int) -> list[GenerationRequest]:
+    """Prompts that share beginnings of several lengths, with all sorts of settings."""
+    rng = random.Random(seed)
+    shared = [rng.randrange(VOCAB_SIZE) for _ in range(90)]
+    return [
+        GenerationRequest(
+            request_id=RequestId(f"r{seed}-{index}"),
+            prompt_token_ids=shared[: rng.choice([0, 16, 40, 90])]
+            + [rng.randrange(VOCAB_SIZE) for _ in range(rng.choice([1, 5, 20, 70]))],
+            params=rng.choice(PARAMS),
+        )
+        for index in range(num)
+    ]
+
+
+def outcome(output: CoreOutput) -> tuple[CoreOutput, list[Any]]:
+    """An output without its times; of log-probabilities the tokens, as the last digits differ."""
+    entries = [*((output.logprobs and [output.logprobs]) or []), *(output.prompt_logprobs or ())]
+    shown = [entry and [token.token_id for token in (entry.token, *entry.top)] for entry in entries]
+    return replace(output, scheduled_s=None, stepped_s=0.0, logprobs=None, prompt_logprobs=None), shown
+
+
+def play(core: EngineCore, seed: int) -> list[tuple[CoreOutput, list[Any]]]:
+    """Requests that come and are aborted between steps; everything that comes out."""
+    rng = random.Random(seed)
+    coming = requests(seed, 10)
+    outputs: list[CoreOutput] = []
+    while True:
+        while coming and rng.random() < 0.4:
+            core.add(coming.pop())
+        if rng.random() < 0.05:
+            outputs += core.abort(RequestId(f"r{seed}-{rng.randrange(10)}"))
+        step = core.step()
+        if step is None and not coming:
+            return [outcome(output) for output in outputs]
+        outputs += step or []
+
+
+@pytest.mark.parametrize(("architecture", "max_captured"), [("llama3", 0), ("qwen3", 4), ("llama3", 64)])
+def test_same_tokens_ledgers_and_counts_as_on_cpu(
+    architecture: str, max_captured: int, tiny_folders: dict[str, Path]
+) -> None:
+    config = config_for(tiny_folders[architecture], **LIMITS)
+    on_cpu = load_engine(config).core
+    emulated, runner = emulated_core(config, max_captured=max_captured)
+    for seed in range(2):
+        assert play(emulated, seed) == play(on_cpu, seed)
+    assert emulated.stats() == on_cpu.stats()
+    assert emulated.stats().num_cached_tokens > 100
+    assert (runner.num_ahead > 0) == (max_captured > 0)
+
+
+def test_tokens_run_ahead_but_where_a_block_begins(tiny_folders: dict[str, Path]) -> None:
+    core, runner = emulated_core(config_for(tiny_folders["llama3"], **LIMITS), max_captured=8)
+    params = SamplingParams(max_tokens=40, temperature=0.0, ignore_eos=True)
+    core.add(GenerationRequest(request_id=RequestId("a"), prompt_token_ids=[1, 2, 3], params=params))
+    assert len([output for _ in range(40) for output in core.step() or ()]) == 40
+    # the first token is computed when asked for, and so are those at positions 16 and 32, which need a block
+    assert runner.num_ahead == 40 - 3
+
+
+def test_nothing_runs_ahead_while_somebody_waits(tiny_folders: dict[str, Path]) -> None:
+    core, runner = emulated_core(config_for(tiny_folders["llama3"], **LIMITS | {"max_num_seqs": 1}), max_captured=8)
+    params = SamplingParams(max_tokens=6, temperature=0.0, ignore_eos=True)
+    for name in "ab":
+        core.add(GenerationRequest(request_id=RequestId(name), prompt_token_ids=[1, 2, 3], params=params))
+    for _ in range(6):
+        core.step()
+    assert runner.num_ahead == 0
+    while core.step() is not None:
+        pass
+    assert runner.num_ahead == 5
+
+
+def test_a_failed_step_leaves_nothing_under_way(
+    tiny_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    core, runner = emulated_core(config_for(tiny_folders["llama3"], **LIMITS), max_captured=8)
+    params = SamplingParams(max_tokens=9, temperature=0.0, ignore_eos=True)
+
+    def ask(name: str) -> None:
+        return core.add(GenerationRequest(request_id=RequestId(name), prompt_token_ids=[1, 2, 3], params=params))
+
+    ask("a")
+    core.step()
+    was_ahead = runner.is_ahead
+    monkeypatch.setattr(runner, "_landed", lambda *args: 1 / 0)
+    failed = core.step()
+    assert failed is not None
+    assert [type(output.error).__name__ for output in failed] == ["EngineStepError"]
+    assert (was_ahead, runner.is_ahead) == (True, False)
+    monkeypatch.undo()
+    ask("b")
+    assert len([output for _ in range(9) for output in core.step() or ()]) == 9
+    core.scheduler.check_integrity()

@@ -1,0 +1,111 @@
+"""Packing: every list in its place, padding that reads as nothing, and padded passes equal to exact ones."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from anaphora.engine.gpu.buckets import bucket_of, buckets_up_to
+from anaphora.engine.gpu.flat_batch import BlockTables, FlatBatch, flatten
+from anaphora.engine.gpu.launcher import compute
+from anaphora.engine.gpu.memory import largest_step
+from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
+from anaphora.engine.input_batch import Chunk, forward_batch
+from anaphora.models.attention.tiles import DECODE
+from anaphora.types import RequestId
+from tests.engine.gpu.emulated import CPU, emulated_launcher, emulated_model
+from tests.engine.harness import config_for
+
+A = Chunk(RequestId("a"), (7, 8, 9), 4, (3, 1), range(6, 7), samples=True)
+B = Chunk(RequestId("b"), (5,), 9, (0, 2, 4), range(9, 10), samples=True)
+SAMPLED = torch.zeros(8, dtype=torch.int32)
+
+
+def test_flat_arrays_are_those_of_the_cpu() -> None:
+    flat = flatten([A, B], 4, BlockTables(8))
+    expected = forward_batch([A, B], 4)
+    for name in ("token_ids", "positions", "logits_rows"):
+        assert getattr(flat, name).tolist() == getattr(expected, name).tolist(), name
+    assert flat.slots.tolist() == expected.slot_mapping.tolist() == [4, 5, 6, 17]
+    assert [(s.query_start, s.query_len, s.kv_len) for s in flat.spans] == [(0, 3, 7), (3, 1, 10)]
+
+
+def test_block_tables_grow_are_replaced_and_forgotten() -> None:
+    tables = BlockTables(2)
+    first = (1, 2)
+    array = tables.array(RequestId("a"), first)
+    assert tables.array(RequestId("a"), first) is array
+    assert tables.array(RequestId("a"), (1, 2, 3)).tolist() == [1, 2, 3]
+    assert tables.array(RequestId("a"), (1, 9, 3, 4)).tolist() == [1, 9, 3, 4]
+    assert tables.array(RequestId("a"), (5,)).tolist() == [5]
+    for name in "bc":
+        tables.array(RequestId(name), (1,))
+    assert set(tables._kept) == {"b", "c"}
+
+
+def test_every_list_in_its_place_and_padding_after_it(tiny_folders: dict[str, Path]) -> None:
+    flat = flatten([A, B], 4, BlockTables(8))
+    plan = emulated_model(tiny_folders["llama3"], 4).attention.plan_spans(flat.spans)
+    room = Room(num_tokens=6, num_rows=5, num_listed=9, num_work=100, num_parts=7)
+    host, inputs = HostInputs(room, pinned=False), DeviceInputs(room, CPU)
+    host.tensor.fill_(99)
+    inputs.send(host, host.fill(flat, plan))
+    batch = inputs.batch(6, 5, DECODE, None, SAMPLED)
+    assert batch.token_ids.tolist() == [7, 8, 9, 5, 0, 0]
+    assert batch.positions.tolist() == [4, 5, 6, 9, 0, 0]
+    assert batch.slots.tolist() == [4, 5, 6, 17, -1, -1]
+    assert batch.logits_rows.tolist() == [2, 3, 0, 0, 0]
+    assert batch.tasks.part_start.tolist() == [*plan.part_start, *[plan.num_parts] * 2]
+    assert batch.tasks.num_tasks.tolist() == [plan.num_tasks]
+    assert batch.tasks.work[: len(plan.work)].tolist() == plan.work.tolist()
+    assert inputs.batch(1, 1, DECODE, None, SAMPLED).tasks.work.data_ptr() % 16 == 0
+
+
+@pytest.mark.parametrize("short", ["num_tokens", "num_rows", "num_listed", "num_work"])
+def test_what_does_not_fit_is_known_beforehand(short: str, tiny_folders: dict[str, Path]) -> None:
+    flat = flatten([A, B], 4, BlockTables(8))
+    plan = emulated_model(tiny_folders["llama3"], 4).attention.plan_spans(flat.spans)
+    need = Room.of(flat, plan)
+    assert need.holds(flat, plan)
+    sizes = {name: getattr(need, name) for name in Room.__slots__}
+    assert not Room(**sizes | {short: sizes[short] - 1}).holds(flat, plan)
+
+
+def test_a_padded_pass_gives_the_same_logits(tiny_folders: dict[str, Path]) -> None:
+    config = config_for(tiny_folders["qwen3"], block_size=4, num_gpu_blocks_override=8)
+    model = emulated_model(tiny_folders["qwen3"], 4)
+    chunks = [
+        Chunk(RequestId("a"), (7, 8, 9, 3, 2), 0, (3, 1), range(4, 5), samples=True),
+        Chunk(RequestId("b"), (5, 6), 0, (2,), range(1, 2), samples=True),
+    ]
+    padded = emulated_launcher(model, config, 16)
+    exact = emulated_launcher(model, config, 0)
+    with torch.inference_mode():
+        first, second = padded.launch(chunks), exact.launch(chunks)
+        assert first.token_ids() == second.token_ids()
+        torch.testing.assert_close(first.logits[:2], second.logits, rtol=1e-5, atol=1e-5)
+        further = [Chunk(RequestId("b"), (4,), 2, (2,), range(2, 3), samples=True)]
+        torch.testing.assert_close(
+            padded.launch(further).logits[:1], exact.launch(further).logits, rtol=1e-5, atol=1e-5
+        )
+
+
+def test_buckets() -> None:
+    assert buckets_up_to(64)[-1] == 64
+    assert buckets_up_to(50)[-1] == 64
+    assert buckets_up_to(10_000)[-1] == 256
+    assert [bucket_of(n) for n in (1, 3, 256, 257)] == [1, 4, 256, None]
+    assert bucket_of(5, (1, 4)) is None
+
+
+def test_the_largest_step_stores_nothing(tiny_folders: dict[str, Path]) -> None:
+    model = emulated_model(tiny_folders["llama3"], 16)
+    kv = model.new_kv_cache(1, 16)
+    kv.layer(0).zero_()
+    batch = largest_step(40, 3, 16)
+    assert isinstance(batch, FlatBatch)
+    with torch.inference_mode():
+        logits = compute(model, kv, batch, model.attention.plan_spans(batch.spans), SAMPLED)
+    assert logits.shape == (3, model.config.vocab_size)
+    assert np.count_nonzero(kv.layer(0).numpy()) == 0
