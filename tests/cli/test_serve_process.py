@@ -22,8 +22,12 @@ def assert_ended_well(server: ServerUnderTest) -> None:
     assert "Traceback" not in server.log
 
 
-def test_it_tells_what_it_serves_and_drains_on_sigterm(tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ("--no-enable-prefix-caching", "--gpu-memory-utilization", "0.85", "--served-model-name", "qwen2.5-7b")
+def test_it_tells_what_it_serves_and_drains_on_sigterm(
+    tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request_log = tmp_path / "requests.jsonl"
+    argv = ["--no-enable-prefix-caching", "--gpu-memory-utilization", "0.85", "--served-model-name", "qwen2.5-7b"]
+    argv += ["--request-log", str(request_log)]
     with server_process(tiny_model, *argv, environment={"ANAPHORA_API_KEY": "s3cret"}) as server:
         for told in (
             "prefix caching is off",
@@ -31,6 +35,7 @@ def test_it_tells_what_it_serves_and_drains_on_sigterm(tiny_model: Path, capsys:
             "serving tiny as qwen2.5-7b",
             '"api_key": 1',
             " blocks, ",
+            f"requests are logged to {request_log}, prompts as digests",
         ):
             assert told in server.log
         port = server.url.rpartition(":")[2]
@@ -45,6 +50,10 @@ def test_it_tells_what_it_serves_and_drains_on_sigterm(tiny_model: Path, capsys:
         assert_ended_well(server)
         assert 'POST /v1/completions HTTP/1.1" 200' in server.log
         assert "s3cret" not in server.log
+    rows = [json.loads(line) for line in request_log.read_text().splitlines()]
+    assert [row["kind"] for row in rows] == ["server", *["served"] * 4]
+    assert [row["output_tokens"] for row in rows[1:]] == [400] * 4
+    assert "s3cret" not in request_log.read_text()
 
 
 def test_after_the_drain_limit_streams_end_with_an_error(tiny_model: Path) -> None:

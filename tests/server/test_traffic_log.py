@@ -252,7 +252,9 @@ def test_a_replay_at_the_same_memory_has_the_rate_that_the_server_measured(
         stats = server.backend.stats()
     assert stats.num_evicted_blocks > 0 < stats.num_cached_tokens
     capsys.readouterr()
-    assert cli.run(["simulate", str(path), "--capacity", "1x,4x", "--json"]) == 0
+    quick = tmp_path / "quick.json"
+    quick.write_text('{"step_ms": 0.001}')  # so quick that no two requests overlap, as none did
+    assert cli.run(["simulate", str(path), "--capacity", "1x,4x", "--latency", str(quick), "--json"]) == 0
     results = json.loads(capsys.readouterr().out)
     served, (run, larger) = results["trace"]["served_by"], results["runs"]
     assert (run["policy"], run["capacity_blocks"], run["block_size"]) == (policy, NUM_BLOCKS, 16)
@@ -262,6 +264,10 @@ def test_a_replay_at_the_same_memory_has_the_rate_that_the_server_measured(
     assert served["num_tokens_by_reason"] == {reason.value: num for reason, num in stats.tokens_by_reason.items()}
     assert {name: num for name, num in run["ledger"].items() if num} == served["num_tokens_by_reason"]
     assert larger["cached_tokens"] > run["cached_tokens"]
+    assert {name: num for name, num in run["timing"]["on"]["ledger"].items() if num} == served["num_tokens_by_reason"]
+    limits = EngineConfig()
+    assert results["latency"]["max_num_seqs"] == limits.max_num_seqs
+    assert results["latency"]["max_num_batched_tokens"] == 2048
 
 
 def test_a_reset_and_a_new_start_are_new_beginnings(

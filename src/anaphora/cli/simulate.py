@@ -125,7 +125,7 @@ def simulate(
     runs = _run(replayed, plans, jobs, Console(stderr=True))
     results = results_of(read, sweep, runs, drawn, shlex.join(["anaphora", *sys.argv[1:]]))
     if server is not None:
-        results = timed(results, sweep.prompts, plans, server, num_jobs=jobs)
+        results = timed(results, sweep.prompts, plans, server, served_by=served, num_jobs=jobs)
     _show(results, out, as_json)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from anaphora.sim.prompt_blocks import PromptBlocks
     from anaphora.sim.sweep import RunPlan
     from anaphora.sim.timed_sweep import ServerLimits
+    from anaphora.traces.request import ServedBy
 
 _PANEL = "First-token times"
 LatencyOption = Annotated[
@@ -32,10 +33,18 @@ RateScaleOption = Annotated[
     typer.Option(metavar="X", help="Requests come X times as fast as in the trace.", rich_help_panel=_PANEL),
 ]
 MaxNumSeqsOption = Annotated[
-    int | None, typer.Option(min=1, help="Requests that run at the same time. Default: 256.", rich_help_panel=_PANEL)
+    int | None,
+    typer.Option(
+        min=1,
+        help="Requests that run at the same time. Default: as a request log's server, or 256.",
+        rich_help_panel=_PANEL,
+    ),
 ]
 MaxNumBatchedTokensOption = Annotated[
-    int | None, typer.Option(min=1, help="Token budget of one step. Default: 2048.", rich_help_panel=_PANEL)
+    int | None,
+    typer.Option(
+        min=1, help="Token budget of one step. Default: as a request log's server, or 2048.", rich_help_panel=_PANEL
+    ),
 ]
 
 MEASURED_TOKEN_BUDGET = 2048
@@ -44,13 +53,24 @@ MEASURED_TOKEN_BUDGET = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedServer:
-    """The server to simulate; ``fit`` is ``None`` where the coefficients were given."""
+    """The server to simulate; ``fit`` is ``None`` where the coefficients were given, a limit where it was not."""
 
     model: "LatencyModel"
     fit: "LatencyFit | None"
     sources: tuple[str, ...]
-    limits: "ServerLimits"
     rate_scale: float
+    max_num_seqs: int | None
+    max_num_batched_tokens: int | None
+
+    def limits(self, served_by: "ServedBy | None") -> "ServerLimits":
+        """What is not given is as on the server that wrote the trace, or the default."""
+        from anaphora.sim.timed_sweep import ServerLimits
+
+        usual = served_by or ServerLimits()
+        return ServerLimits(
+            max_num_seqs=self.max_num_seqs or usual.max_num_seqs,
+            max_num_batched_tokens=self.max_num_batched_tokens or usual.max_num_batched_tokens,
+        )
 
 
 def server_of(
@@ -67,24 +87,27 @@ def server_of(
         ConfigError: options do not go together, or say nothing of how long steps take.
         TraceError: a report cannot be read.
     """
-    limits = {"max_num_seqs": max_num_seqs, "max_num_batched_tokens": max_num_batched_tokens}
     if not paths:
-        idle = [name for name, value in {"rate_scale": rate_scale, **limits}.items() if value is not None]
+        given = {
+            "rate_scale": rate_scale,
+            "max_num_seqs": max_num_seqs,
+            "max_num_batched_tokens": max_num_batched_tokens,
+        }
+        idle = [name for name, value in given.items() if value is not None]
         if idle:
             option = "--" + idle[0].replace("_", "-")
             raise ConfigError(f"{option} is about first-token times, which need --latency: give it, or leave that out")
         return None
     if is_sample:
         raise ConfigError("--sample leaves out requests that others would wait for: with --latency use --first N")
-    from anaphora.sim.timed_sweep import ServerLimits
-
     model, fit = _latency_of(paths)
     return TimedServer(
         model=model,
         fit=fit,
         sources=tuple(map(str, paths)),
-        limits=ServerLimits(**{name: value for name, value in limits.items() if value is not None}),
         rate_scale=1.0 if rate_scale is None else rate_scale,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
     )
 
 
@@ -110,6 +133,7 @@ def timed(
     plans: "Sequence[RunPlan]",
     server: TimedServer,
     *,
+    served_by: "ServedBy | None",
     num_jobs: int,
 ) -> dict[str, Any]:
     """``results`` with ``latency``, and with a ``timing`` in each run: ``on``, and ``off`` without a prefix cache.
@@ -121,7 +145,8 @@ def timed(
     from anaphora.sim.sweep import BELADY
     from anaphora.sim.timed_sweep import TimedPlan, TimedSweep, num_distinct
 
-    sweep = TimedSweep(prompts, server.model, server.limits, rate_scale=server.rate_scale)
+    limits = server.limits(served_by)
+    sweep = TimedSweep(prompts, server.model, limits, rate_scale=server.rate_scale)
     wanted = [TimedPlan(plan, caching) for plan in plans if plan.policy != BELADY for caching in (True, False)]
     total = sweep.num_requests_per_run * num_distinct(wanted)
     with progress_bar(Console(stderr=True), "serving", total) as advance:
@@ -130,7 +155,8 @@ def timed(
         {**run, "timing": None if plan.policy == BELADY else _arms(timings, plan)}
         for run, plan in zip(results["runs"], plans, strict=True)
     ]
-    return {**results, "latency": _latency_json(server, sweep.num_without_output), "runs": runs}
+    latency = {**_latency_json(server, limits), "requests_of_unknown_output": sweep.num_without_output}
+    return {**results, "latency": latency, "runs": runs}
 
 
 def _arms(timings: Mapping[Any, dict[str, Any]], plan: "RunPlan") -> dict[str, dict[str, Any]]:
@@ -139,14 +165,13 @@ def _arms(timings: Mapping[Any, dict[str, Any]], plan: "RunPlan") -> dict[str, d
     return {"on": timings[TimedPlan(plan, True)], "off": timings[TimedPlan(plan, False)]}
 
 
-def _latency_json(server: TimedServer, num_without_output: int) -> dict[str, Any]:
+def _latency_json(server: TimedServer, limits: "ServerLimits") -> dict[str, Any]:
     """Where the times come from."""
     return {
         "sources": list(server.sources),
         "coefficients": server.model.to_json(),
         "fit": None if server.fit is None else server.fit.to_json(),
-        "max_num_seqs": server.limits.max_num_seqs,
-        "max_num_batched_tokens": server.limits.max_num_batched_tokens,
+        "max_num_seqs": limits.max_num_seqs,
+        "max_num_batched_tokens": limits.max_num_batched_tokens,
         "rate_scale": server.rate_scale,
-        "requests_of_unknown_output": num_without_output,
     }

@@ -100,7 +100,8 @@ def _refuse_records(path: Path, value: Any) -> None:
     if isinstance(value, dict) and value.get("kind") in ("run", "request") and "hash_ids" not in value:
         raise TraceError(
             f"{path} holds records of `anaphora bench`: counts and times, not the prompts themselves; its report has "
-            "the predicted hit rate, and other questions need a trace with token ids or messages"
+            "the predicted hit rate, and other questions need a trace with token ids or messages, or a request log "
+            "(`anaphora serve --request-log`)"
         )
 
 
