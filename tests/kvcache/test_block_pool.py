@@ -1,95 +1,107 @@
+from array import array
+
 import pytest
 
-from anaphora.kvcache.block import Block
 from anaphora.kvcache.block_pool import BlockPool
 from anaphora.kvcache.eviction.lru import LRUEviction
-from anaphora.kvcache.prefix_index import PrefixNode
-from anaphora.types import BlockId, Namespace
+from anaphora.kvcache.extent import Extent
+from anaphora.types import Namespace
 
 
-def cache(block: Block) -> None:
-    PrefixNode(Namespace(""), None, b"").attach(block)
+class Pool:
+    """A pool and an index of its own. Blocks are one byte wide."""
 
+    def __init__(self, num_blocks: int) -> None:
+        self.root = Extent(Namespace(""), None, bytearray(), 1)
+        self.evicted: list[int] = []
+        self.pool = BlockPool(num_blocks, LRUEviction(num_blocks), self.on_evict)
 
-def make_pool(num_blocks: int) -> tuple[BlockPool, list[int]]:
-    evicted: list[int] = []
+    def on_evict(self, extent: Extent, num_blocks: int) -> Extent | None:
+        self.evicted += reversed(extent.block_ids[-num_blocks:])
+        kept = extent.split(extent.num_blocks - num_blocks) if num_blocks < extent.num_blocks else None
+        extent.detach()
+        extent.remove()
+        return kept
 
-    def on_evict(block: Block) -> None:
-        assert block.node is not None
-        block.node.detach()
-        evicted.append(block.block_id)
-
-    return BlockPool(num_blocks, LRUEviction(num_blocks), on_evict), evicted
-
-
-def ids(blocks: list[Block]) -> list[int]:
-    return [block.block_id for block in blocks]
+    def cache(self, *block_ids: int, parent: Extent | None = None) -> Extent:
+        """Held once."""
+        extent = Extent(Namespace(""), parent or self.root, bytearray(block_ids), 1)
+        extent.attach(array("I", block_ids))
+        extent.ref_count = 1
+        return extent
 
 
 def test_the_lowest_blank_blocks_are_taken_first_and_in_ascending_order() -> None:
-    pool, _ = make_pool(6)
-    assert ids(pool.take(2)) == [0, 1]
-    assert ids(pool.take(3)) == [2, 3, 4]
-    for i in (4, 1, 3):
-        pool.release(pool.blocks[i])
+    pool = Pool(6).pool
+    assert list(pool.take(2)) == [0, 1]
+    assert list(pool.take(3)) == [2, 3, 4]
+    pool.put_back(array("I", [4, 1, 3]))
     assert pool.blank_ids() == (1, 3, 4, 5)
-    assert ids(pool.take(3)) == [1, 3, 4]
-    assert [block.ref_count for block in pool.blocks] == [1, 1, 1, 1, 1, 0]
+    assert list(pool.take(3)) == [1, 3, 4]
 
 
-def test_blank_blocks_go_before_cached_ones_and_those_in_the_order_of_release() -> None:
-    pool, evicted = make_pool(5)
-    blocks = pool.take(4)
-    for block in blocks:
-        cache(block)
-    for i in (2, 0, 3):
-        pool.release(blocks[i])
-    assert (pool.num_blank, pool.num_cached_only, pool.num_available) == (1, 3, 4)
-    assert pool.eviction_order() == (2, 0, 3)
-    assert ids(pool.take(3)) == [0, 2, 4]
-    assert evicted == [2, 0]
-    assert pool.eviction_order() == (3,)
+def test_blank_blocks_go_before_cached_ones_and_those_in_the_order_of_release_tail_first() -> None:
+    made = Pool(6)
+    pool = made.pool
+    pool.take(5)
+    first, second = made.cache(0, 1, 2), made.cache(3, 4)
+    pool.release(second)
+    pool.release(first)
+    assert (pool.num_blank, pool.num_cached_only, pool.num_available) == (1, 5, 6)
+    assert pool.eviction_order() == (4, 3, 2, 1, 0)
+    assert list(pool.take(4)) == [2, 3, 4, 5]
+    assert made.evicted == [4, 3, 2]
+    assert pool.eviction_order() == (1, 0)
+    assert (second.is_attached, first.is_attached) == (False, False), "what is left of it is another extent"
 
 
-def test_a_block_that_is_held_again_is_no_victim_and_becomes_the_last_one_when_released() -> None:
-    pool, _ = make_pool(3)
-    blocks = pool.take(3)
-    for block in blocks:
-        cache(block)
-        pool.release(block)
-    pool.acquire(blocks[0])
-    pool.acquire(blocks[0])
-    assert (blocks[0].ref_count, pool.eviction_order()) == (2, (1, 2))
-    pool.release(blocks[0])
+def test_a_beginning_becomes_a_leaf_when_its_last_continuation_goes() -> None:
+    made = Pool(4)
+    pool = made.pool
+    pool.take(4)
+    parent = made.cache(0)
+    children = [made.cache(1, parent=parent), made.cache(2, parent=parent)]
+    for extent in (children[0], parent, children[1]):
+        pool.release(extent)
+    assert pool.eviction_order() == (1, 2, 0)
+    assert list(pool.take(3)) == [0, 1, 2]
+    assert made.evicted == [1, 2, 0]
+
+
+def test_an_extent_that_is_held_again_is_no_victim_and_becomes_the_last_one_when_released() -> None:
+    made = Pool(3)
+    pool = made.pool
+    pool.take(3)
+    extents = [made.cache(i) for i in range(3)]
+    for extent in extents:
+        pool.release(extent)
+    pool.acquire(extents[0])
+    pool.acquire(extents[0])
+    assert (extents[0].ref_count, pool.eviction_order()) == (2, (1, 2))
+    pool.release(extents[0])
     assert pool.eviction_order() == (1, 2)
-    pool.release(blocks[0])
+    pool.release(extents[0])
     assert pool.eviction_order() == (1, 2, 0)
 
 
 def test_a_cleared_pool_is_blank_and_is_not_cleared_while_a_block_is_held() -> None:
-    pool, _ = make_pool(3)
-    blocks = pool.take(2)
-    for block in blocks:
-        cache(block)
-    pool.release(blocks[0])
+    made = Pool(3)
+    pool = made.pool
+    pool.take(2)
+    first, second = made.cache(0), made.cache(1)
+    pool.release(first)
     with pytest.raises(AssertionError, match="in use"):
         pool.clear(LRUEviction(3))
-    pool.release(blocks[1])
+    pool.release(second)
     pool.clear(LRUEviction(3))
     assert (pool.blank_ids(), pool.eviction_order(), pool.num_cached_only) == ((0, 1, 2), (), 0)
-    assert [block.node for block in blocks] == [None, None]
 
 
 def test_taking_more_than_there_is_and_releasing_twice_are_broken_invariants() -> None:
-    pool, _ = make_pool(2)
+    made = Pool(2)
     with pytest.raises(AssertionError):
-        pool.take(3)
+        made.pool.take(3)
+    extent = made.cache(0)
+    made.pool.release(extent)
     with pytest.raises(AssertionError):
-        pool.release(pool.blocks[0])
-
-
-def test_a_block_says_what_it_is() -> None:
-    block = Block(BlockId(3))
-    assert repr(block) == "Block(3, ref_count=0, not in index)"
-    cache(block)
-    assert repr(block) == "Block(3, ref_count=0, in index)"
+        made.pool.release(extent)

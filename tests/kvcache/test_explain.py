@@ -127,7 +127,9 @@ class TestEvicted:
         assert core.explain(PROMPT, "x").counts == {Reason.NEW: 8, Reason.TAIL: 2}
         core.store(PROMPT, "x")
         assert core.explain([90] * 12, "y").counts == {Reason.NEW: 12}
-        assert len(list(core.manager.prefixes.index)) == 2, "no place in the index is kept for it"
+        assert [extent.num_blocks for extent in core.manager.prefixes.index] == [2], (
+            "no place in the index is kept for it"
+        )
 
     def test_a_namespace_is_used_when_a_request_of_it_is_admitted(self) -> None:
         core = Core(max_remembered_namespaces=2)

@@ -1,13 +1,15 @@
 """The audit must notice. Each test damages one thing by hand and expects to hear of it."""
 
+from array import array
 from collections.abc import Callable
 
 import pytest
+from tests.kvcache.places import find
 
-from anaphora.kvcache.census import CensusNode
+from anaphora.kvcache.census import CensusRun
 from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.manager import KVCacheManager
-from anaphora.kvcache.prefix_index import PrefixNode
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.types import Namespace, RequestId
 
@@ -22,7 +24,7 @@ def admit(cache: KVCacheManager, name: RequestId, tokens: list[int]) -> None:
 
 
 def sound_cache() -> KVCacheManager:
-    """Eight blocks: 0 and 1 cached only, 2 and 3 held, 4 pending, 5 unfinished; two evicted prefixes are remembered."""
+    """Six blocks: two cached only, two held, one pending, one unfinished; two evicted prefixes are remembered."""
     cache = KVCacheManager(CacheConfig(num_blocks=6, block_size=2))
     for tokens in ([9] * 4, [8] * 8, [1, 2, 3, 4]):
         admit(cache, CACHED, tokens)
@@ -35,38 +37,36 @@ def sound_cache() -> KVCacheManager:
     return cache
 
 
-def find(cache: KVCacheManager, *tokens: int) -> PrefixNode:
-    (node,) = [n for n in cache.prefixes.index if n.tokens == TokenBlocks(tokens, 2).full[0]]
-    return node
-
-
 def one_reference_too_many(cache: KVCacheManager) -> None:
-    cache.tables[HELD].blocks[0].ref_count += 1
+    find(cache, 5, 6).extent.ref_count += 1
 
 
 def a_block_lost(cache: KVCacheManager) -> None:
     cache.pool.policy.pop_victim()
 
 
-def a_blank_block_in_the_index(cache: KVCacheManager) -> None:
-    block = cache.tables[NEW].blocks[0]
-    block.ref_count = 0
-    cache.pool._blank.append(block.block_id)
-    del cache.tables[NEW].blocks[0]
+def a_block_in_two_places(cache: KVCacheManager) -> None:
+    cache.pool.put_back(array("I", [cache.tables[NEW].ids[-1]]))
 
 
-def a_cached_block_without_node(cache: KVCacheManager) -> None:
-    find(cache, 3, 4).detach()
+def a_number_of_blocks_that_is_wrong(cache: KVCacheManager) -> None:
+    cache.pool._num_cached_only += 1
+
+
+def cached_blocks_that_left_the_index(cache: KVCacheManager) -> None:
+    find(cache, 3, 4).extent.detach()
 
 
 def a_parent_before_its_child(cache: KVCacheManager) -> None:
-    parent = find(cache, 1, 2)
+    extent = find(cache, 1, 2).extent
+    parent = cache.prefixes.first_blocks(extent, 1)
     parent.released_at = 0
-    cache.pool.policy.add(parent)
+    cache.pool.policy.add(parent, 0)
 
 
 def a_table_whose_ids_are_stale(cache: KVCacheManager) -> None:
-    cache.tables[HELD].blocks.reverse()
+    assert cache.tables[HELD].ids
+    cache.tables[HELD]._ids.reverse()
 
 
 def a_table_that_claims_more_than_is_indexed(cache: KVCacheManager) -> None:
@@ -74,34 +74,38 @@ def a_table_that_claims_more_than_is_indexed(cache: KVCacheManager) -> None:
 
 
 def a_pending_block_of_another_owner(cache: KVCacheManager) -> None:
-    find(cache, 1, 1).owner = HELD
+    find(cache, 1, 1).extent.owner = HELD
 
 
-def a_node_under_wrong_tokens(cache: KVCacheManager) -> None:
-    find(cache, 5, 6).tokens = find(cache, 1, 2).tokens
+def an_extent_under_wrong_tokens(cache: KVCacheManager) -> None:
+    find(cache, 5, 6).extent.tokens[:] = bytes(16)
 
 
-def an_evicted_node_nobody_remembers(cache: KVCacheManager) -> None:
+def an_evicted_extent_nobody_remembers(cache: KVCacheManager) -> None:
     (memory,) = cache.prefixes.memory
     next(iter(memory)).evicted_at = None
 
 
-def a_node_out_of_reach(cache: KVCacheManager) -> None:
-    node = find(cache, 3, 4)
-    assert node.parent is not None
-    del node.parent.children[node.tokens]
+def an_extent_out_of_reach(cache: KVCacheManager) -> None:
+    find(cache, 1, 2).extent.remove()
 
 
 def an_empty_root(cache: KVCacheManager) -> None:
-    cache.prefixes.index._roots[Namespace("gone")] = PrefixNode(Namespace("gone"), None, b"")
+    cache.prefixes.index._roots[Namespace("gone")] = Extent(Namespace("gone"), None, bytearray(), 8)
 
 
 def a_prefix_counted_twice(cache: KVCacheManager) -> None:
-    cache.prefixes.census.enter(find(cache, 1, 2).tokens)
+    assert cache.prefixes.census
+    cache.prefixes.census.enter(find(cache, 1, 2).extent.tokens)
 
 
 def a_prefix_counted_that_nobody_holds(cache: KVCacheManager) -> None:
-    cache.prefixes.census.children[b""] = CensusNode()
+    assert cache.prefixes.census
+    CensusRun(cache.prefixes.census, bytearray(8), 8)
+
+
+def an_extent_that_is_counted_elsewhere(cache: KVCacheManager) -> None:
+    find(cache, 1, 2).extent.census = find(cache, 5, 6).extent.census
 
 
 def ages_out_of_order(cache: KVCacheManager) -> None:
@@ -112,18 +116,20 @@ def ages_out_of_order(cache: KVCacheManager) -> None:
 DAMAGES = [
     one_reference_too_many,
     a_block_lost,
-    a_blank_block_in_the_index,
-    a_cached_block_without_node,
+    a_block_in_two_places,
+    a_number_of_blocks_that_is_wrong,
+    cached_blocks_that_left_the_index,
     a_parent_before_its_child,
     a_table_whose_ids_are_stale,
     a_table_that_claims_more_than_is_indexed,
     a_pending_block_of_another_owner,
-    a_node_under_wrong_tokens,
-    an_evicted_node_nobody_remembers,
-    a_node_out_of_reach,
+    an_extent_under_wrong_tokens,
+    an_evicted_extent_nobody_remembers,
+    an_extent_out_of_reach,
     an_empty_root,
     a_prefix_counted_twice,
     a_prefix_counted_that_nobody_holds,
+    an_extent_that_is_counted_elsewhere,
     ages_out_of_order,
 ]
 

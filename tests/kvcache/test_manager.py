@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
+from tests.kvcache.places import places, reference_counts
 
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.manager import KVCacheManager
@@ -55,7 +56,7 @@ class Core:
         self.free(name)
 
     def refs(self) -> list[int]:
-        return [block.ref_count for block in self.manager.pool.blocks]
+        return reference_counts(self.manager)
 
     def matched(self, tokens: list[int], namespace: str = "", step: int | None = None) -> int:
         return self.manager.match(Namespace(namespace), TokenBlocks(tokens, 4), step=step).num_cached_tokens
@@ -111,6 +112,38 @@ def test_a_hit_makes_blocks_the_last_to_go() -> None:
     # The unfinished block of C took block 3, B's tail. Its own full blocks are the latest now.
     assert c.manager.pool.eviction_order() == (2, 1, 0)
     assert c.manager.pool.blank_ids() == (3,)
+
+
+def test_touched_blocks_are_the_last_to_go_and_their_uses_are_not_counted() -> None:
+    c = core(5)
+    c.store(A, TWELVE)
+    c.store(B, list(range(50, 58)))
+    assert c.manager.pool.eviction_order() == (2, 1, 0, 4, 3)
+    c.manager.touch(c.manager.match(Namespace(""), TokenBlocks([*range(8), 99], 4)))
+    c.manager.check_integrity()
+    assert c.manager.pool.eviction_order() == (2, 4, 3, 1, 0)
+    c.manager.touch(c.manager.match(Namespace(""), TokenBlocks([99], 4)))
+    assert [place.extent.num_uses for place in places(c.manager).values()] == [0] * 5
+
+
+def test_what_a_request_adds_bit_by_bit_is_one_extent() -> None:
+    c = core()
+    c.store(D, list(range(4)))
+    c.admit(A, list(range(12)), 6)
+    c.commit(A)
+    for end in (9, 12):
+        c.num_tokens[A] = end
+        assert c.manager.allocate(A, end, step=c.step)
+        c.commit(A)
+    for token in range(12, 20):
+        c.manager.tables[A].tokens.append(token)
+        c.num_tokens[A] += 1
+        assert c.manager.allocate(A, c.num_tokens[A], step=c.step)
+        c.commit(A)
+    assert [extent.num_blocks for extent in c.manager.prefixes.index] == [1, 4], "found and added blocks differ"
+    c.free(A)
+    assert c.admit(B, [*range(8), 99]) == 8
+    assert [extent.num_blocks for extent in c.manager.prefixes.index] == [1, 1, 3], "cut where the match ended"
 
 
 def test_the_blocks_of_one_allocation_ascend_whatever_the_order_of_eviction() -> None:

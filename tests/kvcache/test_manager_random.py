@@ -1,18 +1,18 @@
 """Random operations on the cache core against a naive model: sets of exact prefixes, lists, and plain rules."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kvcache.places import places
 
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.events import BlockRemoved, BlockStored, CacheEvent
 from anaphora.kvcache.ledger import Ledger, Reason
 from anaphora.kvcache.manager import KVCacheManager
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.match import Match
 from anaphora.kvcache.token_blocks import TokenBlocks, pack, unpack
 from anaphora.types import Namespace, RequestId
 
@@ -241,7 +241,7 @@ class World:
         packed = TokenBlocks(tokens, BLOCK)
         match = self.cache.match(namespace, packed, lookup=lookup, step=self.step)
         run = self.naive.match(namespace, tokens, self.step) if lookup else []
-        assert [key_of(node) for node in match.nodes] == run
+        assert self.keys_of(match) == run
         self.compare(self.cache.explain(match), namespace, tokens, lookup, self.step)
         num = min(match.num_cached_tokens + chunk, len(tokens))
         fits = self.cache.fits(match, num)
@@ -266,7 +266,7 @@ class World:
 
     def ask(self, namespace: Namespace, tokens: list[int]) -> None:
         match = self.cache.match(namespace, TokenBlocks(tokens, BLOCK))
-        assert [key_of(node) for node in match.nodes] == self.naive.match(namespace, tokens, None)
+        assert self.keys_of(match) == self.naive.match(namespace, tokens, None)
         self.compare(self.cache.explain(match), namespace, tokens, True, None)
 
     def allocate(self, number: int, chunk: int, token: int) -> None:
@@ -341,28 +341,21 @@ class World:
     def check_books(self) -> None:
         self.cache.check_integrity()
         pool, naive = self.cache.pool, self.naive
-        assert {key_of(node) for node in self.cached_nodes()} == naive.cached
+        where = places(self.cache)
+        assert {place.key for place in where.values() if place.extent.owner is None} == naive.cached
         assert len(self.listed) == len(naive.cached)
-        assert [key_of(pool.blocks[i].node) for i in pool.eviction_order()] == naive.lru
+        assert [where[i].key for i in pool.eviction_order()] == naive.lru
         assert pool.num_blank == naive.num_blank
         assert self.cache.usage == 1 - (naive.num_blank + len(naive.lru)) / naive.config.num_blocks
         assert self.cache.stats.num_evicted_blocks == self.num_evicted
         for name, table in naive.tables.items():
-            blocks = self.cache.tables[RequestId(name)].blocks
+            ids = self.cache.block_ids(RequestId(name))
             shared = [None if isinstance(entry, int) else entry for entry in table.entries]
-            assert [None if block.node is None else key_of(block.node) for block in blocks] == shared
+            assert [where[i].key if i in where else None for i in ids] == shared
 
-    def cached_nodes(self) -> Iterator[PrefixNode]:
-        return (node for node in self.cache.prefixes.index if node.block is not None and node.owner is None)
-
-
-def key_of(node: PrefixNode | None) -> Key:
-    assert node is not None
-    namespace, tokens = node.namespace, b""
-    while node.parent is not None:
-        tokens = node.tokens + tokens
-        node = node.parent
-    return namespace, unpack(tokens)
+    def keys_of(self, match: Match) -> list[Key]:
+        where = places(self.cache)
+        return [where[block_id].key for block_id in match.block_ids]
 
 
 CONFIGS = st.builds(

@@ -1,9 +1,11 @@
 """What is remembered of evictions while the same prefixes come and go. Blocks of 2 tokens."""
 
+from tests.kvcache.places import places_of
+
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.ledger import Reason
 from anaphora.kvcache.manager import KVCacheManager
-from anaphora.kvcache.token_blocks import TokenBlocks
+from anaphora.kvcache.token_blocks import TokenBlocks, pack
 from anaphora.types import Namespace, RequestId
 
 N = Namespace("n")
@@ -36,7 +38,7 @@ class Core:
     def remembered(self) -> list[bytes]:
         memory = self.manager.prefixes.memory.get(N)
         assert memory is not None
-        return [node.tokens for node in memory]
+        return [pack(place.tokens).tobytes() for extent in memory for place in reversed(places_of(extent))]
 
 
 def two_evicted_prompts_and_one_cached() -> Core:

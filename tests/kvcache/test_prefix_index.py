@@ -1,69 +1,82 @@
+from array import array
+
 import pytest
 
-from anaphora.kvcache.block import Block
-from anaphora.kvcache.prefix_index import PrefixIndex, PrefixNode
-from anaphora.types import BlockId, Namespace, RequestId
+from anaphora.kvcache.extent import Extent
+from anaphora.kvcache.prefix_index import PrefixIndex
+from anaphora.kvcache.token_blocks import TokenBlocks
+from anaphora.types import Namespace, RequestId
 
 A, B = Namespace("a"), Namespace("b")
 
 
-def insert(index: PrefixIndex, namespace: Namespace, *blocks: bytes) -> PrefixNode:
-    node = None
-    for tokens in blocks:
-        node = index.insert(namespace, node, tokens)
-        if node.block is None:
-            node.attach(Block(BlockId(0)))
-    assert node is not None
-    return node
+def blocks(*tokens: int) -> TokenBlocks:
+    return TokenBlocks(tokens, 1)
 
 
-def test_a_match_is_the_longest_run_from_the_beginning() -> None:
+def insert(index: PrefixIndex, namespace: Namespace, parent: Extent | None, *tokens: int) -> Extent:
+    extent = index.insert(namespace, parent, blocks(*tokens).packed, 4)
+    extent.attach(array("I", tokens))
+    return extent
+
+
+def walk(index: PrefixIndex, *tokens: int, namespace: Namespace = A, limit: int = 9) -> list[tuple[Extent, int]]:
+    return list(index.walk(namespace, blocks(*tokens), min(limit, len(tokens))))
+
+
+def test_a_walk_is_the_longest_way_from_the_beginning() -> None:
     index = PrefixIndex()
-    xyz = insert(index, A, b"x", b"y", b"z")
-    xw = insert(index, A, b"x", b"w")
-    assert index.match(A, [b"x", b"y", b"z", b"q"], None)[-1] is xyz
-    assert index.match(A, [b"x", b"w"], None)[-1] is xw
-    assert len(index.match(A, [b"x", b"q", b"z"], None)) == 1
-    assert index.match(A, [b"y", b"z"], None) == []
-    assert index.match(A, [], None) == []
+    one = insert(index, A, None, 1, 2)
+    two = insert(index, A, one, 3, 4)
+    other = insert(index, A, one, 7)
+    assert walk(index, 1, 2, 3, 4, 5) == [(one, 2), (two, 2)]
+    assert walk(index, 1, 2, 7) == [(one, 2), (other, 1)]
+    assert walk(index, 1, 2, 3, 7) == [(one, 2), (two, 1)]
+    assert walk(index, 1, 2, 9) == [(one, 2)]
+    assert walk(index, 1, 7) == [(one, 1)]
+    assert walk(index, 2, 3) == walk(index) == []
+
+
+def test_a_walk_ends_at_its_limit_and_may_begin_anywhere() -> None:
+    index = PrefixIndex()
+    one = insert(index, A, None, 1, 2)
+    two = insert(index, A, one, 3, 4, 5)
+    assert walk(index, 1, 2, 3, 4, 5, limit=4) == [(one, 2), (two, 2)]
+    assert walk(index, 1, 2, 3, limit=2) == [(one, 2)]
+    assert list(index.walk(A, blocks(1, 2, 3, 4), 4, after=one, position=2)) == [(two, 2)]
 
 
 def test_namespaces_do_not_see_each_other() -> None:
     index = PrefixIndex()
-    insert(index, A, b"x")
-    assert index.match(B, [b"x"], None) == []
-    assert index.child(B, None, b"x") is None
+    insert(index, A, None, 1)
+    assert walk(index, 1, namespace=B) == []
+    assert index.child(B, None, blocks(1), 0) is None
 
 
-def test_a_match_stops_at_an_evicted_block_and_at_one_pending_in_another_step() -> None:
-    index = PrefixIndex()
-    node = insert(index, A, b"x", b"y")
-    node.owner, node.step = RequestId("r"), 7
-    assert len(index.match(A, [b"x", b"y"], 7)) == 2
-    assert len(index.match(A, [b"x", b"y"], 8)) == 1
-    assert len(index.match(A, [b"x", b"y"], None)) == 1
-    assert [node.is_usable(step) for step in (7, 8, None)] == [True, False, False]
-    node.detach()
-    assert len(index.match(A, [b"x", b"y"], 7)) == 1
-    assert not node.is_usable(7)
+def test_usable_is_what_is_cached_or_pending_in_the_same_step() -> None:
+    extent = insert(PrefixIndex(), A, None, 1, 2)
+    assert [extent.is_usable(step) for step in (7, None)] == [True, True]
+    extent.owner, extent.step = RequestId("r"), 7
+    assert [extent.is_usable(step) for step in (7, 8, None)] == [True, False, False]
+    extent.detach()
+    assert not extent.is_usable(7)
 
 
 def test_a_root_goes_with_its_last_child() -> None:
     index = PrefixIndex()
-    x, y = insert(index, A, b"x"), insert(index, A, b"y")
+    x, y = insert(index, A, None, 1), insert(index, A, None, 2)
     assert set(index) == {x, y}
-    for node in (x, y):
-        node.detach()
-        index.remove(node)
+    for extent in (x, y):
+        extent.detach()
+        index.remove(extent)
     assert (list(index), index.num_namespaces) == ([], 0)
-    assert index.child(A, None, b"x") is None
+    assert index.child(A, None, blocks(1), 0) is None
 
 
-def test_a_node_with_block_or_children_cannot_be_removed() -> None:
+def test_an_extent_with_blocks_or_children_cannot_be_removed() -> None:
     index = PrefixIndex()
-    insert(index, A, b"x", b"y")
-    x = index.child(A, None, b"x")
-    assert x is not None
+    x = insert(index, A, None, 1)
+    insert(index, A, x, 2)
     with pytest.raises(AssertionError):
         index.remove(x)
     x.detach()

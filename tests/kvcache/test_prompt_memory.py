@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anaphora.kvcache.prompt_memory import PromptMemory, num_common_tokens
-from anaphora.kvcache.token_blocks import pack, unpack
+from anaphora.kvcache.prompt_memory import PromptMemory
+from anaphora.kvcache.token_blocks import TOKEN_BYTES, num_common_units, pack, unpack
 from anaphora.types import RequestId
 
 TOKENS = st.lists(st.sampled_from([0, 1, 255, 256, 70000]), max_size=8)
@@ -25,7 +25,7 @@ def memory_of(*prompts: list[int], max_prompts: int = 10) -> PromptMemory:
 
 @given(TOKENS, TOKENS)
 def test_common_tokens(a: list[int], b: list[int]) -> None:
-    assert num_common_tokens(packed(a), packed(b)) == common(a, b)
+    assert num_common_units(packed(a), packed(b), TOKEN_BYTES) == common(a, b)
 
 
 @given(st.lists(TOKENS, max_size=12), TOKENS)

@@ -30,6 +30,20 @@ def test_an_array_packs_like_a_list() -> None:
     assert TokenBlocks(array("I", [1, 2, 3]), 2).full == TokenBlocks([1, 2, 3], 2).full
 
 
+def test_packed_bytes_pack_like_a_list() -> None:
+    packed = pack([1, 2, 3, 4, 5]).tobytes()
+    blocks = TokenBlocks(packed, 2)
+    assert blocks.full == TokenBlocks([1, 2, 3, 4, 5], 2).full
+    assert (blocks.num_full, blocks.num_tokens, blocks.to_bytes()) == (2, 5, packed)
+    assert blocks.block(1) == packed[8:16]
+    assert bytes(blocks.run(0, 2)) == packed[:16]
+
+
+def test_bytes_that_are_no_whole_tokens_are_refused() -> None:
+    with pytest.raises(RequestError, match="token ids must be integers"):
+        TokenBlocks(b"12345", 2)
+
+
 @pytest.mark.parametrize("tokens", [[-1], [2**32], [1.5], ["1"], [None]])
 def test_what_is_no_token_id_is_refused(tokens: list[int]) -> None:
     with pytest.raises(RequestError, match="token ids must be integers from 0 to 4294967295") as caught:

@@ -1,27 +1,30 @@
-"""The physical blocks: who is blank, who may be evicted, who is referenced how often."""
+"""The physical blocks: which are blank, which may be evicted, which are held."""
 
+from array import array
 from collections.abc import Callable
-from heapq import heappop, heappush
 
-from anaphora.kvcache.block import Block
+from anaphora.kvcache.blank_blocks import BlankBlocks
 from anaphora.kvcache.eviction.policy import EvictionPolicy
 from anaphora.kvcache.eviction.visit import Visit
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.extent import Extent
 from anaphora.types import BlockId
 
 
 class BlockPool:
-    """Owns every block. ``on_evict`` is called with a block that loses its content, to take it out of the index.
+    """Every block is blank, in an extent of the index, or one request's own; the pool counts and hands out.
+
+    ``on_evict`` takes the last blocks of an extent out of the index and returns what of it stays cached, if anything.
 
     The policy is shown leaves alone: what can be evicted without leaving a continuation behind that has no beginning.
     """
 
-    def __init__(self, num_blocks: int, policy: EvictionPolicy, on_evict: Callable[[Block], None]) -> None:
-        self.blocks = tuple(Block(BlockId(i)) for i in range(num_blocks))
+    def __init__(
+        self, num_blocks: int, policy: EvictionPolicy, on_evict: Callable[[Extent, int], Extent | None]
+    ) -> None:
+        self.num_blocks = num_blocks
         self.policy = policy
         self._on_evict = on_evict
-        # A heap: the lowest ids are taken first, which keeps the blocks of a request together.
-        self._blank = [block.block_id for block in self.blocks]
+        self._blank = BlankBlocks(num_blocks)
         self._num_cached_only = 0
         self._num_releases = 0
 
@@ -32,7 +35,7 @@ class BlockPool:
 
     @property
     def num_cached_only(self) -> int:
-        """Blocks that are cached and that no request holds: they can be evicted, children before their parents."""
+        """Blocks that are cached and that nobody holds: they can be evicted, children before their parents."""
         return self._num_cached_only
 
     @property
@@ -40,90 +43,87 @@ class BlockPool:
         """Blocks that :meth:`take` can hand out."""
         return len(self._blank) + self._num_cached_only
 
-    def take(self, num_blocks: int) -> list[Block]:
-        """``num_blocks`` blank blocks in ascending order, each referenced once. Evicts if there are too few."""
+    def take(self, num_blocks: int) -> "array[int]":
+        """``num_blocks`` blank blocks in ascending order. Evicts if there are too few."""
         assert num_blocks <= self.num_available, (num_blocks, self.num_available)
-        blank, blocks = self._blank, self.blocks
-        num_blank = min(num_blocks, len(blank))
-        ids = [heappop(blank) for _ in range(num_blank)]
-        ids += [self._evict() for _ in range(num_blocks - num_blank)]
-        ids.sort()
-        taken = [blocks[i] for i in ids]
-        for block in taken:
-            block.ref_count = 1
-        return taken
+        ids = self._blank.take(min(num_blocks, len(self._blank)))
+        if len(ids) < num_blocks:
+            while len(ids) < num_blocks:
+                ids += self._evict(num_blocks - len(ids))
+            ids = array("I", sorted(ids))
+        return ids
 
-    def acquire(self, block: Block) -> None:
-        """One more block table mentions a block that is in the index."""
-        if block.ref_count == 0:
-            node = block.node
-            assert node is not None
-            if node.num_attached_children == 0:
-                self.policy.remove(node)
-            self._num_cached_only -= 1
-        block.ref_count += 1
+    def put_back(self, block_ids: "array[int]") -> None:
+        """Blocks that were one request's own are blank again."""
+        self._blank.add(block_ids)
 
-    def release(self, block: Block, visit: Visit | None = None) -> None:
-        """One block table less mentions the block; the last one leaves it cached, or blank if it is in no index.
+    def acquire(self, extent: Extent) -> None:
+        """One more holds the blocks of an extent."""
+        if extent.ref_count == 0:
+            if extent.num_attached_children == 0:
+                self.policy.remove(extent)
+            self._num_cached_only -= extent.num_blocks
+        extent.ref_count += 1
 
-        ``visit``: with which blocks the request leaves it.
+    def release(self, extent: Extent, visit: Visit | None = None) -> None:
+        """One less holds the blocks of an extent; the last one leaves them cached, the first block as the latest.
+
+        ``visit``: with which blocks the request leaves them.
         """
-        assert block.ref_count > 0, block
-        block.ref_count -= 1
-        if block.ref_count:
+        assert extent.ref_count > 0, extent
+        extent.ref_count -= 1
+        if extent.ref_count:
             return
-        node = block.node
-        if node is None:
-            heappush(self._blank, block.block_id)
-            return
-        self._num_cached_only += 1
-        self._num_releases += 1
-        node.released_at = self._num_releases
+        num_blocks = extent.num_blocks
+        self._num_cached_only += num_blocks
+        self._num_releases += num_blocks
+        extent.released_at = self._num_releases
         if visit is not None:
-            visit.add(node)
-        if node.num_attached_children == 0:
-            self.policy.add(node)
+            visit.add(extent)
+        if extent.num_attached_children == 0:
+            self.policy.add(extent, num_blocks - 1)
 
     def clear(self, policy: EvictionPolicy) -> None:
         """Make every block blank and begin with a new policy. No request holds any, and the index is let go."""
-        assert self.num_available == len(self.blocks), "blocks are in use"
-        for block in self.blocks:
-            if block.node is not None:
-                block.node.detach()
-        self._blank = [block.block_id for block in self.blocks]
+        assert self.num_available == self.num_blocks, "blocks are in use"
+        self._blank = BlankBlocks(self.num_blocks)
         self._num_cached_only = 0
         self.policy = policy
 
     def blank_ids(self) -> tuple[BlockId, ...]:
         """Ids of the blank blocks, ascending."""
-        return tuple(sorted(self._blank))
+        return tuple(map(BlockId, self._blank))
 
     def eviction_order(self) -> tuple[BlockId, ...]:
         """Ids of the blocks that can be evicted, the next victim first, if nothing else happens meanwhile."""
         policy = self.policy.clone()
-        num_left: dict[PrefixNode, int] = {}
+        num_left: dict[Extent, int] = {}
+        num_children: dict[Extent, int] = {}
         order: list[BlockId] = []
         while policy:
-            node = policy.pop_victim()
-            assert node.block is not None
-            order.append(node.block.block_id)
-            parent = node.parent
-            if parent is not None:
-                num_left[parent] = num_left.get(parent, parent.num_attached_children) - 1
-                if num_left[parent] == 0 and _is_cached_only(parent):
-                    policy.add(parent)
+            extent, as_a_whole = policy.pop_victim()
+            before = num_left.get(extent, extent.num_blocks)
+            left = num_left[extent] = 0 if as_a_whole else before - 1
+            order += map(BlockId, reversed(extent.block_ids[left:before]))
+            parent = extent.parent
+            assert parent is not None
+            if left:
+                policy.add(extent, left - 1)
+                continue
+            num_children[parent] = num_children.get(parent, parent.num_attached_children) - 1
+            if num_children[parent] == 0 and parent.is_cached_only:
+                policy.add(parent, parent.num_blocks - 1)
         return tuple(order)
 
-    def _evict(self) -> BlockId:
-        node = self.policy.pop_victim()
-        block, parent = node.block, node.parent
-        assert block is not None
-        self._on_evict(block)
-        self._num_cached_only -= 1
-        if parent is not None and parent.num_attached_children == 0 and _is_cached_only(parent):
-            self.policy.add(parent)
-        return block.block_id
-
-
-def _is_cached_only(node: PrefixNode) -> bool:
-    return node.block is not None and node.block.ref_count == 0
+    def _evict(self, limit: int) -> "array[int]":
+        """Empty blocks from the end of the next victim, at most ``limit``."""
+        extent, as_a_whole = self.policy.pop_victim()
+        num_blocks = min(limit, extent.num_blocks) if as_a_whole else 1
+        ids = extent.block_ids[-num_blocks:]
+        parent = extent.parent
+        assert parent is not None
+        leaf = self._on_evict(extent, num_blocks) or parent
+        self._num_cached_only -= num_blocks
+        if leaf.num_attached_children == 0 and leaf.is_cached_only:
+            self.policy.add(leaf, leaf.num_blocks - 1)
+        return ids

@@ -1,34 +1,34 @@
 """The blocks of one running request, in the order of its tokens."""
 
-from collections.abc import Sequence
+from array import array
 from typing import TYPE_CHECKING
 
-from anaphora.kvcache.block import Block
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.types import BlockId, Namespace, RequestId
 
 if TYPE_CHECKING:
-    from anaphora.kvcache.prefix_index import PrefixNode
+    from anaphora.kvcache.extent import Extent
 
 
 class BlockTable:
-    """Token ``t`` lies in ``blocks[t // block_size]``.
+    """Token ``t`` lies in block ``ids[t // block_size]``.
 
-    ``blocks[:num_indexed]`` are cached, ``node`` is the last one's node; the blocks after them that this step fills and
-    nobody else has are ``pending``; the rest is the request's own::
+    The first ``num_indexed`` blocks are cached, ``extent`` is where they end; the ``num_pending`` blocks after them
+    that this step fills and nobody else has end with the extent ``pending``; the rest is the request's own::
 
-        blocks   | cached ... node | pending ... | own, and the unfinished block |
-                 0            num_indexed   + len(pending)               len(blocks)
+        ids      | cached ... extent | pending ... | own, and the unfinished block |
+                 0               num_indexed   + num_pending                 num_blocks
     """
 
     __slots__ = (
         "_ids",
-        "blocks",
+        "_ids_as_tuple",
         "borrowed_from",
+        "extent",
         "namespace",
-        "node",
         "num_found",
         "num_indexed",
+        "num_pending",
         "num_prompt_tokens",
         "pending",
         "request_id",
@@ -40,10 +40,10 @@ class BlockTable:
         self.request_id = request_id
         self.namespace = namespace
         self.tokens = tokens
-        self.blocks: list[Block] = []
         self.num_indexed = 0
-        self.node: PrefixNode | None = None
-        self.pending: list[PrefixNode] = []
+        self.extent: Extent | None = None
+        self.num_pending = 0
+        self.pending: Extent | None = None
         self.num_prompt_tokens = tokens.num_tokens
         """Tokens known at the admission: those that come later are the answer's."""
         self.num_found = 0
@@ -52,21 +52,68 @@ class BlockTable:
         """One more than that of the last block found."""
         self.borrowed_from: set[RequestId] = set()
         """Requests whose pending blocks this one has matched in this step."""
-        self._ids: tuple[BlockId, ...] = ()
+        self._ids: array[int] = array("I")
+        self._ids_as_tuple: tuple[BlockId, ...] | None = ()
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self._ids)
 
     @property
     def ids(self) -> tuple[BlockId, ...]:
-        """The block ids. The tuple is made anew only when the table changes, not in each decode step."""
-        return self._ids
+        """The block ids. The tuple is made anew only when the table has changed, not in each decode step."""
+        if self._ids_as_tuple is None:
+            self._ids_as_tuple = tuple(map(BlockId, self._ids))
+        return self._ids_as_tuple
 
-    def extend(self, blocks: Sequence[Block]) -> None:
+    def ids_between(self, start: int, stop: int | None = None) -> "array[int]":
+        """Some of the block ids."""
+        return self._ids[start:stop]
+
+    def extend(self, block_ids: "array[int]") -> None:
         """Append blocks."""
-        self.blocks += blocks
-        self._ids += tuple([block.block_id for block in blocks])
+        self._ids += block_ids
+        self._ids_as_tuple = None
 
-    def replace(self, position: int, block: Block) -> Block:
-        """Put another block with the same content in a place; returns the one that was there."""
-        replaced = self.blocks[position]
-        self.blocks[position] = block
-        self._ids = (*self._ids[:position], block.block_id, *self._ids[position + 1 :])
+    def replace(self, start: int, block_ids: "array[int]") -> "array[int]":
+        """Put other blocks with the same content in the place of some; returns those that were there."""
+        places = slice(start, start + len(block_ids))
+        replaced = self._ids[places]
+        self._ids[places] = block_ids
+        self._ids_as_tuple = None
         return replaced
+
+    def add_pending(self, extent: "Extent") -> None:
+        """Blocks after the cached and pending ones are pending too."""
+        self.pending = extent
+        self.num_pending += extent.num_blocks
+
+    def add_indexed(self, extent: "Extent") -> None:
+        """Blocks after the cached ones are cached too."""
+        self.extent = extent
+        self.num_indexed += extent.num_blocks
+
+    def extents(self) -> "list[Extent]":
+        """The extents of the cached blocks, in the order of the tokens."""
+        return _up_to(self.extent, self.num_indexed)
+
+    def pending_extents(self) -> "list[Extent]":
+        """The extents of the pending blocks."""
+        return _up_to(self.pending, self.num_pending)
+
+    def no_pending(self) -> None:
+        """Nothing is pending any more."""
+        self.pending = None
+        self.num_pending = 0
+
+
+def _up_to(extent: "Extent | None", num_blocks: int) -> "list[Extent]":
+    """The extents of the last ``num_blocks`` blocks up to where one ends."""
+    extents: list[Extent] = []
+    while num_blocks:
+        assert extent is not None
+        extents.append(extent)
+        num_blocks -= extent.num_blocks
+        extent = extent.parent
+    assert num_blocks == 0, num_blocks
+    return extents[::-1]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from anaphora.kvcache.block_key import KeyKind, extend_key, namespace_key
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.extent import Extent
 from anaphora.types import BlockId, BlockKey
 
 
@@ -48,20 +48,26 @@ class EventPublisher:
         self._root_key = root_key
         self._next_number = 0
 
-    def stored(self, node: PrefixNode, block_id: BlockId) -> None:
-        """The node is cached now, and so is its parent."""
-        parent = node.parent
+    def stored(self, extent: Extent) -> None:
+        """The extent's blocks are cached now, and so is its parent."""
+        parent, width = extent.parent, extent.width
         assert parent is not None
         is_first = parent.parent is None
-        parent_key = namespace_key(self._root_key, node.namespace) if is_first else parent.key
-        assert parent_key is not None
-        node.key = node.key or extend_key(parent_key, KeyKind.TOKENS, node.tokens)
-        self._listener(BlockStored(self._number(), node.key, parent_key, block_id, node.tokens))
+        key = namespace_key(self._root_key, extent.namespace) if is_first else _last_key(parent)
+        known = extent.keys
+        extent.keys = []
+        for position, block_id in enumerate(extent.block_ids):
+            tokens = bytes(extent.tokens[position * width : (position + 1) * width])
+            parent_key, key = key, known[position] if known else extend_key(key, KeyKind.TOKENS, tokens)
+            extent.keys.append(key)
+            self._listener(BlockStored(self._number(), key, parent_key, BlockId(block_id), tokens))
 
-    def removed(self, node: PrefixNode, block_id: BlockId) -> None:
-        """The node is cached no longer."""
-        assert node.key is not None
-        self._listener(BlockRemoved(self._number(), node.key, block_id))
+    def removed(self, extent: Extent, num_blocks: int) -> None:
+        """The last blocks of the extent are cached no longer; the very last went first."""
+        assert extent.keys is not None
+        for position in reversed(range(extent.num_blocks - num_blocks, extent.num_blocks)):
+            event = BlockRemoved(self._number(), extent.keys[position], BlockId(extent.block_ids[position]))
+            self._listener(event)
 
     def cleared(self) -> None:
         """Everything went at once."""
@@ -70,3 +76,8 @@ class EventPublisher:
     def _number(self) -> int:
         self._next_number += 1
         return self._next_number - 1
+
+
+def _last_key(extent: Extent) -> BlockKey:
+    assert extent.keys
+    return extent.keys[-1]

@@ -3,7 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from anaphora.kvcache.census import CensusNode
+from anaphora.kvcache.census import CensusRun
+from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.ledger import Divergence, Ledger, Reason
 from anaphora.kvcache.match import Match
 from anaphora.kvcache.memory import NamespaceMemory
@@ -15,7 +16,7 @@ WINDOW_TOKENS = 16
 """Tokens shown of each prompt from where they part."""
 
 
-def explain(match: Match, index: PrefixIndex, census: CensusNode, memory: NamespaceMemory | None) -> Ledger:
+def explain(match: Match, index: PrefixIndex, census: CensusRun | None, memory: NamespaceMemory | None) -> Ledger:
     """Every token of the prompt in the first class whose rule fits.
 
     The classes lie in this order along the prompt, in whole blocks until the tail::
@@ -26,17 +27,16 @@ def explain(match: Match, index: PrefixIndex, census: CensusNode, memory: Namesp
     tokens = match.tokens
     if not match.lookup:
         return Ledger(tokens.num_tokens, {Reason.BYPASSED: tokens.num_tokens})
-    own, evicted_at = _own_reasons(match, index)
-    num_full = len(tokens.full)
-    num_held = num_own = len(match.nodes) + len(own)
+    num_blocks, evicted_at = _own_reasons(match, index)
+    num_full = tokens.num_full
+    num_held = num_own = match.num_blocks + num_blocks.total()
     parted: _Parted | None = None
     if num_own < num_full:
-        num_held = max(num_own, _num_held(match, census))
+        num_held = max(num_own, census.num_held(tokens) if census else 0)
         parted = _find_parting(match, memory)
     num_diverged = _num_diverged(parted, num_held, num_full)
     num_isolated_diverged = _num_diverged(parted, num_own, num_held)
-    num_blocks = Counter(own)
-    num_blocks[Reason.REUSED_DEVICE] = len(match.nodes)
+    num_blocks[Reason.REUSED_DEVICE] = match.num_blocks
     num_blocks[Reason.ISOLATED] = num_held - num_own
     num_blocks[Reason.DIVERGED] = num_diverged
     num_blocks[Reason.NEW] = num_full - num_held - num_diverged
@@ -55,31 +55,30 @@ def _count_tokens(num_blocks: Counter[Reason], tokens: TokenBlocks) -> dict[Reas
     return counts | {Reason.TAIL: num_tail} if num_tail else counts
 
 
-def _own_reasons(match: Match, index: PrefixIndex) -> tuple[list[Reason], int | None]:
-    """Classes of the blocks after the match that this namespace's tree knows; when the first of them was evicted."""
-    reasons: list[Reason] = []
+def _own_reasons(match: Match, index: PrefixIndex) -> tuple[Counter[Reason], int | None]:
+    """Blocks after the match that this namespace's tree knows, by class; when the first of them was evicted."""
+    num_blocks: Counter[Reason] = Counter()
     evicted_at: int | None = None
-    node = match.nodes[-1] if match.nodes else None
-    for block_tokens in match.tokens.full[len(match.nodes) :]:
-        node = index.child(match.namespace, node, block_tokens)
-        if node is None:
-            break
-        if node.is_usable(match.step):
-            reasons.append(Reason.LAST_TOKEN)
-        elif node.block is not None:
-            reasons.append(Reason.IN_FLIGHT)
-        else:
-            evicted_at = node.evicted_at if not reasons else evicted_at
-            reasons.append(Reason.EVICTED)
-    return reasons, evicted_at
+    num_before = match.num_whole_blocks  # the match may end inside its last extent: the walk begins with that
+    skip = match.num_blocks - num_before
+    after = match.extents[-1].parent if match.extents else None
+    for extent, num_known in index.walk(
+        match.namespace, match.tokens, match.tokens.num_full, after=after, position=num_before
+    ):
+        reason = _reason(extent, match.step)
+        if reason is Reason.EVICTED and not num_blocks:
+            evicted_at = extent.evicted_at
+        if num_known > skip:
+            num_blocks[reason] += num_known - skip
+        skip = 0
+    return num_blocks, evicted_at
 
 
-def _num_held(match: Match, census: CensusNode) -> int:
-    """Blocks from the first on that some namespace has cached."""
-    num_matched = len(match.nodes)
-    if num_matched and (known := match.nodes[-1].census):  # None if the last one is pending
-        return num_matched + known.num_held(match.tokens.full[num_matched:])
-    return census.num_held(match.tokens.full)
+def _reason(extent: Extent, step: int | None) -> Reason:
+    """The class of a block that is known, but does not belong to the match."""
+    if extent.is_usable(step):
+        return Reason.LAST_TOKEN
+    return Reason.IN_FLIGHT if extent.is_attached else Reason.EVICTED
 
 
 @dataclass(frozen=True, slots=True)

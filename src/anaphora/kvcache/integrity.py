@@ -1,125 +1,160 @@
-"""The audit of the cache core: every block and every node accounted for. Runs after every step in the tests."""
+"""The audit of the cache core: every block and every extent accounted for. Runs after every step in the tests."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from anaphora.kvcache.token_blocks import TOKEN_BYTES
-
 if TYPE_CHECKING:
     from anaphora.kvcache.block_table import BlockTable
+    from anaphora.kvcache.census import CensusRun
+    from anaphora.kvcache.extent import Extent
     from anaphora.kvcache.manager import KVCacheManager
     from anaphora.kvcache.prefix_cache import PrefixCache
-    from anaphora.kvcache.prefix_index import PrefixNode
+    from anaphora.kvcache.run import Run
 
 
 def check_integrity(cache: KVCacheManager) -> None:
     """Raise ``AssertionError`` where the books do not balance."""
-    _check_blocks(cache)
-    _check_eviction_order(cache)
+    extents = list(cache.prefixes.index)
     for table in cache.tables.values():
-        _check_table(table)
-    nodes = list(cache.prefixes.index)
-    for node in nodes:
-        _check_node(cache, node)
-    held = [block for block in cache.pool.blocks if block.node is not None]
-    assert len(held) == sum(node.block is not None for node in nodes), "a block has a node that is not in the index"
-    assert cache.prefixes.index.num_namespaces == len({node.namespace for node in nodes}), "an empty root is kept"
-    _check_census(cache.prefixes, nodes)
-    _check_memory(cache, nodes)
+        _check_table(cache, table)
+    for extent in extents:
+        _check_run(extent)
+        _check_extent(cache, extent)
+    _check_blocks(cache, extents)
+    _check_references(cache, extents)
+    _check_eviction_order(cache, extents)
+    assert cache.prefixes.index.num_namespaces == len({extent.namespace for extent in extents}), "an empty root is kept"
+    _check_census(cache.prefixes, extents)
+    _check_memory(cache, extents)
 
 
-def _check_blocks(cache: KVCacheManager) -> None:
-    """Each block is blank, cached only or referenced; reference counts equal the block tables' mentions."""
-    mentions = Counter(block.block_id for table in cache.tables.values() for block in table.blocks)
-    blank, cached_only = cache.pool.blank_ids(), cache.pool.eviction_order()
-    referenced = [block.block_id for block in cache.pool.blocks if block.ref_count > 0]
-    assert sorted((*blank, *cached_only, *referenced)) == list(range(cache.config.num_blocks))
-    for block in cache.pool.blocks:
-        assert block.ref_count == mentions[block.block_id], block
-        assert block.node is None or block.node.block is block, block
-    assert all(cache.pool.blocks[i].node is None for i in blank), "a blank block is in the index"
-    assert all(cache.pool.blocks[i].node for i in cached_only), "a block without content waits for eviction"
+def _check_blocks(cache: KVCacheManager, extents: list[Extent]) -> None:
+    """Each block is blank, in one extent, or one request's own."""
+    places: Counter[int] = Counter(cache.pool.blank_ids())
+    for extent in extents:
+        places.update(extent.block_ids)
+    for table in cache.tables.values():
+        places.update(table.ids_between(table.num_indexed + table.num_pending))
+    assert sorted(places.elements()) == list(range(cache.config.num_blocks)), places
+    assert cache.pool.num_blank == len(cache.pool.blank_ids())
 
 
-def _check_eviction_order(cache: KVCacheManager) -> None:
-    """Children go before their parents, and what a request holds keeps its parents."""
-    order = {block_id: rank for rank, block_id in enumerate(cache.pool.eviction_order())}
-    for block_id, rank in order.items():
-        node = cache.pool.blocks[block_id].node
-        assert node is not None
-        assert node.owner is None, "a pending block waits for eviction"
-        for child in node.children.values():
-            assert child.block is None or order.get(child.block.block_id, rank) < rank, "a child outlives its parent"
+def _check_references(cache: KVCacheManager, extents: list[Extent]) -> None:
+    """Reference counts equal the block tables' mentions."""
+    mentions = Counter(
+        extent for table in cache.tables.values() for extent in (*table.extents(), *table.pending_extents())
+    )
+    for extent in extents:
+        assert extent.ref_count == mentions[extent], (extent.ref_count, mentions[extent])
+    assert len(mentions) == sum(extent.ref_count > 0 for extent in extents), "a table holds what is not in the index"
+    num_cached_only = sum(extent.num_blocks for extent in extents if extent.is_cached_only)
+    assert cache.pool.num_cached_only == num_cached_only
 
 
-def _check_table(table: BlockTable) -> None:
-    """The first blocks are cached, then come the pending ones; the ids are those of the blocks."""
-    assert table.ids == tuple(block.block_id for block in table.blocks)
-    path = [*_path(table.node), *table.pending]
-    assert len(path) == table.num_indexed + len(table.pending)
-    parent = path[0].parent if path else None
-    for node, block, tokens in zip(path, table.blocks, table.tokens.full, strict=False):
-        assert node.block is block, (node.block, block)
-        assert node.tokens == tokens
-        assert node.parent is parent
-        assert node.namespace == table.namespace
-        parent = node
-    assert all(node.owner == table.request_id for node in table.pending)
+def _check_eviction_order(cache: KVCacheManager, extents: list[Extent]) -> None:
+    """Last blocks go first, children before their parents, and all that nobody holds goes."""
+    order: dict[int, int] = {block_id: rank for rank, block_id in enumerate(cache.pool.eviction_order())}
+    assert len(order) == cache.pool.num_cached_only
+    for extent in extents:
+        if extent.is_cached_only:
+            assert extent.owner is None, "a pending block waits for eviction"
+            last = order[extent.block_ids[-1]]
+            assert all(order[block_id] > last for block_id in extent.block_ids[:-1]), "the last block is not the first"
+            for child in extent.children.values():
+                assert not child.is_attached or order[child.block_ids[0]] < last, "a child outlives its parent"
 
 
-def _path(node: PrefixNode | None) -> list[PrefixNode]:
-    path: list[PrefixNode] = []
-    while node is not None and node.parent is not None:
-        path.append(node)
-        node = node.parent
-    return path[::-1]
+def _check_table(cache: KVCacheManager, table: BlockTable) -> None:
+    """The first blocks are cached, then come the pending ones, all with the ids and tokens of their extents."""
+    assert table.ids == tuple(table.ids_between(0))
+    parent: Extent | None = None
+    position = 0
+    for extent in (*table.extents(), *table.pending_extents()):
+        stop = position + extent.num_blocks
+        assert extent.block_ids == table.ids_between(position, stop), (extent.block_ids, table.ids)
+        assert extent.tokens == table.tokens.run(position, stop)
+        assert extent is cache.prefixes.index.child(table.namespace, parent, table.tokens, position)
+        position, parent = stop, extent
+    assert all(extent.owner == table.request_id for extent in table.pending_extents())
 
 
-def _check_node(cache: KVCacheManager, node: PrefixNode) -> None:
-    """The node is where its parent says, and in one of its three states."""
-    parent = node.parent
+def _check_run(run: Run) -> None:
+    """It is where its parent says, and holds whole blocks."""
+    assert run.parent is not None
+    assert run.parent.children[bytes(run.tokens[: run.width])] is run
+    assert run.width == run.parent.width
+    assert run.tokens
+    assert len(run.tokens) == run.num_blocks * run.width
+
+
+def _check_extent(cache: KVCacheManager, extent: Extent) -> None:
+    """It is in one of its three states."""
+    parent = extent.parent
     assert parent is not None
-    assert parent.children[node.tokens] is node
-    assert len(node.tokens) == cache.config.block_size * TOKEN_BYTES
-    assert node.namespace == parent.namespace
-    assert (node.census is not None) == (node.block is not None and node.owner is None)
-    if node.block is None:
-        assert node.evicted_at is not None, "a node without block that nobody remembers"
-        assert node.owner is None
+    assert extent.namespace == parent.namespace
+    assert extent.num_attached_children == sum(child.is_attached for child in extent.children.values())
+    assert (extent.census is not None) == (extent.is_attached and extent.owner is None)
+    if not extent.is_attached:
+        assert extent.evicted_at is not None, "an extent without blocks that nobody remembers"
+        assert extent.owner is None
         return
-    assert node.block.node is node
-    assert parent.parent is None or parent.block is not None, "a block whose beginning is gone"
-    if node.owner is None:
-        assert node.evicted_at is None
+    assert parent.parent is None or parent.is_attached, "blocks whose beginning is gone"
+    assert len(extent.block_ids) == extent.num_blocks
+    if extent.owner is None:
+        assert extent.evicted_at is None
         assert parent.owner is None, "a cached block follows a pending one"
+        assert len(extent.stored_at) == extent.num_blocks
     else:
-        assert node in cache.tables[node.owner].pending
+        assert extent in cache.tables[extent.owner].pending_extents()
 
 
-def _check_census(prefixes: PrefixCache, nodes: list[PrefixNode]) -> None:
-    """Each cached node is counted once, under its own tokens."""
-    holders = Counter(node.census for node in nodes if node.census is not None)
-    for node in nodes:
-        if node.census is not None:
-            assert node.parent is not None
-            parent = node.parent.census or prefixes.census
-            assert parent.children[node.tokens] is node.census
-            assert node.census.num_holders == holders[node.census]
-    assert len(holders) == prefixes.census.num_descendants()
+def _check_census(prefixes: PrefixCache, extents: list[Extent]) -> None:
+    """Each cached prefix is counted once for each namespace, under its own tokens."""
+    holders: Counter[CensusRun] = Counter()
+    ends: Counter[CensusRun] = Counter()
+    for extent in extents:
+        if extent.census is not None:
+            assert extent.parent is not None
+            runs = _census_runs(extent.census, extent.parent.census or prefixes.census)
+            assert b"".join([run.tokens for run in runs]) == extent.tokens
+            holders.update(runs)
+            ends[extent.census] += 1
+    stack = list(prefixes.census.children.values()) if prefixes.census else []
+    while stack:
+        run = stack.pop()
+        _check_run(run)
+        assert run.num_holders == holders.pop(run, 0) > 0, run.num_holders
+        assert run.num_ends == ends[run], run.num_ends
+        stack.extend(run.children.values())
+    assert not holders, "a prefix is counted out of reach"
 
 
-def _check_memory(cache: KVCacheManager, nodes: list[PrefixNode]) -> None:
+def _census_runs(last: CensusRun, before: CensusRun | None) -> list[CensusRun]:
+    runs: list[CensusRun] = []
+    node: CensusRun | None = last
+    while node is not before:
+        assert node is not None, "an extent is not counted below its parent"
+        runs.append(node)
+        node = node.parent
+    return runs[::-1]
+
+
+def _check_memory(cache: KVCacheManager, extents: list[Extent]) -> None:
     """What is remembered is in the index, within its bounds, children before parents."""
     memories = list(cache.prefixes.memory)
     assert len(memories) <= cache.config.max_remembered_namespaces
-    remembered = [node for memory in memories for node in memory]
-    assert set(remembered) == {node for node in nodes if node.evicted_at is not None}
+    remembered = [extent for memory in memories for extent in memory]
+    assert set(remembered) == {extent for extent in extents if extent.evicted_at is not None}
     for memory in memories:
-        assert memory.num_remembered_evictions <= cache.config.max_remembered_evictions
+        num_blocks = sum(extent.num_blocks for extent in memory)
+        assert memory.num_remembered_evictions == num_blocks <= cache.config.max_remembered_evictions
         assert len(memory.prompts) <= cache.config.max_remembered_prompts
-        ages = [node.evicted_at or 0 for node in memory]
-        assert ages == sorted(set(ages))
-        for node in memory:
-            assert all((child.evicted_at or 0) < (node.evicted_at or 0) for child in node.children.values())
+        newest = 0
+        for extent in memory:
+            assert extent.evicted_at is not None
+            assert newest <= extent.evicted_at - extent.num_blocks, "two blocks were evicted at once"
+            newest = extent.evicted_at
+            assert all((child.evicted_at or 0) < newest for child in extent.children.values())
+        assert newest <= memory.num_evicted_blocks

@@ -12,11 +12,11 @@ from anaphora.kvcache.eviction import EVICTION_POLICIES
 from anaphora.kvcache.eviction.policy import EvictionPolicy
 from anaphora.kvcache.eviction.visit import visits
 from anaphora.kvcache.explain import explain
+from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.integrity import check_integrity
 from anaphora.kvcache.ledger import Ledger
 from anaphora.kvcache.match import Match
 from anaphora.kvcache.prefix_cache import PrefixCache
-from anaphora.kvcache.prefix_index import PrefixNode
 from anaphora.kvcache.stats import CacheStats
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.types import BlockId, BlockKey, Namespace, RequestId
@@ -50,8 +50,14 @@ class KVCacheManager:
         """
         lookup = lookup and self.config.enable_prefix_caching
         limit = (tokens.num_tokens - 1) // self.config.block_size
-        nodes = self.prefixes.index.match(namespace, tokens.full[:limit], step) if lookup else []
-        return Match(namespace, tokens, tuple(nodes), lookup, step)
+        extents: list[Extent] = []
+        num_blocks = 0
+        for extent, num_common in self.prefixes.index.walk(namespace, tokens, limit) if lookup else ():
+            if not extent.is_usable(step):
+                break
+            extents.append(extent)
+            num_blocks += num_common
+        return Match(namespace, tokens, tuple(extents), num_blocks, lookup, step)
 
     def explain(self, match: Match) -> Ledger:
         """Every token that ``match`` was asked for, by reason. To be asked before ``admit`` evicts anything."""
@@ -60,8 +66,11 @@ class KVCacheManager:
 
     def fits(self, match: Match, num_tokens: int) -> bool:
         """Whether ``admit`` would succeed."""
-        num_revived = sum(node.block is not None and node.block.ref_count == 0 for node in match.nodes)
-        return self._num_blocks(num_tokens) - len(match.nodes) <= self.pool.num_available - num_revived
+        num_after = sum([extent.num_blocks for extent in match.extents]) - match.num_blocks
+        num_revived = sum([extent.num_blocks for extent in match.extents if extent.ref_count == 0])
+        if match.extents and match.extents[-1].ref_count == 0:
+            num_revived -= num_after
+        return self._num_blocks(num_tokens) - match.num_blocks <= self.pool.num_available - num_revived
 
     def block_ids(self, request_id: RequestId) -> tuple[BlockId, ...]:
         """The block table of a request."""
@@ -89,15 +98,13 @@ class KVCacheManager:
         if not self.fits(match, num_tokens):
             return None
         table = BlockTable(request_id, match.namespace, match.tokens)
-        for node in match.nodes:
-            assert node.block is not None
-            self.pool.acquire(node.block)
-            node.num_uses += 1
-            if node.owner is not None:
-                table.borrowed_from.add(node.owner)
-        table.extend([node.block for node in match.nodes if node.block is not None])
-        table.num_indexed = len(match.nodes)
-        table.node = match.nodes[-1] if match.nodes else None
+        for extent in self._take_matched(match):
+            self.pool.acquire(extent)
+            extent.num_uses += 1
+            if extent.owner is not None:
+                table.borrowed_from.add(extent.owner)
+            table.extend(extent.block_ids)
+            table.add_indexed(extent)
         self._tables[request_id] = table
         self._come_back(table, match)
         self._grow(table, num_tokens, step)
@@ -106,7 +113,7 @@ class KVCacheManager:
     def allocate(self, request_id: RequestId, num_tokens: int, *, step: int) -> BlockTable | None:
         """Make room for the request's first ``num_tokens`` tokens; ``None``, and no change, if blocks are too few."""
         table = self._tables[request_id]
-        if self._num_blocks(num_tokens) - len(table.blocks) > self.pool.num_available:
+        if self._num_blocks(num_tokens) - table.num_blocks > self.pool.num_available:
             return None
         self._grow(table, num_tokens, step)
         return table
@@ -117,21 +124,26 @@ class KVCacheManager:
         A block that another request has cached meanwhile is given up for that one: equal blocks are stored once.
         """
         table = self._tables[request_id]
-        assert table.node is None or table.node.owner is None, "what the request has matched is not yet computed"
+        assert table.extent is None or table.extent.owner is None, "what the request has matched is not yet computed"
         num_full = num_computed_tokens // self.config.block_size
+        assert not table.pending or table.num_indexed + table.num_pending <= num_full, table.num_pending
+        for extent in table.pending_extents():
+            num_blocks = extent.num_blocks
+            self.prefixes.store(extent)
+            table.num_indexed += num_blocks
+            table.extent = extent
+        table.no_pending()
         if self.config.enable_prefix_caching:
-            while table.num_indexed < num_full and self._settle(table):
-                table.num_indexed += 1
-        assert all(node.owner is None for node in table.pending), table.pending
-        table.pending.clear()
+            while table.num_indexed < num_full and self._settle(table, num_full):
+                pass
         table.borrowed_from.clear()
 
     def withdraw(self, request_id: RequestId) -> None:
         """The step that was to compute the request's pending blocks came to nothing: they leave the index."""
         table = self._tables[request_id]
-        for node in reversed(table.pending):
-            self.prefixes.withdraw(node)
-        table.pending.clear()
+        for extent in reversed(table.pending_extents()):
+            self.prefixes.withdraw(extent)
+        table.no_pending()
 
     def dependents(self, request_id: RequestId) -> tuple[RequestId, ...]:
         """Requests that have matched pending blocks of this one, in the order of their admission."""
@@ -151,10 +163,25 @@ class KVCacheManager:
             num_answer_tokens = table.tokens.num_tokens - table.num_prompt_tokens
         num_found = table.num_found
         found, added = visits(table.turn, num_found, max(table.num_indexed - num_found, 0), num_answer_tokens)
-        for position in reversed(range(len(table.blocks))):
-            self.pool.release(table.blocks[position], found if position < num_found else added)
+        self.pool.put_back(table.ids_between(table.num_indexed))
+        extent, end = table.extent, table.num_indexed
+        while extent is not None and end:
+            start = end - extent.num_blocks
+            if start < num_found < end and extent.ref_count == 1:  # two visits: two histories
+                self.prefixes.first_blocks(extent, num_found - start)
+                start = num_found
+            self.pool.release(extent, found if start < num_found else added)
+            extent, end = extent.parent, start
         for visit in (found, added):
             self.pool.policy.leave(visit, self.stats.num_stored_blocks)
+
+    def touch(self, match: Match) -> None:
+        """Use matched blocks as a request would that computes nothing: they are given up as the latest ones."""
+        extents = self._take_matched(match)
+        for extent in extents:
+            self.pool.acquire(extent)
+        for extent in reversed(extents):
+            self.pool.release(extent)
 
     def reset(self) -> bool:
         """Forget all that is cached and remembered. ``False``, and no change, while any request holds blocks."""
@@ -188,22 +215,32 @@ class KVCacheManager:
         """Tell the policy what a request asks for that is there, or was there until not long ago."""
         if not match.lookup:
             return
-        nodes = list(match.nodes)
-        node = table.node
-        for tokens in match.tokens.full[len(nodes) :]:
-            node = self.prefixes.index.child(match.namespace, node, tokens)
-            if node is None or node.evicted_at is None:
+        found = table.extents()
+        num_found = table.num_indexed
+        walk = self.prefixes.index.walk(
+            match.namespace, match.tokens, match.tokens.num_full, after=table.extent, position=num_found
+        )
+        for extent, num_common in walk:
+            if extent.evicted_at is None:
                 break
-            nodes.append(node)
-        table.num_found = len(nodes)
-        table.turn = nodes[-1].turn + 1 if nodes else 1
-        self.pool.policy.come_back(nodes, self.stats.num_stored_blocks)
+            found.append(self.prefixes.first_blocks(extent, num_common))
+            num_found += num_common
+        table.num_found = num_found
+        table.turn = found[-1].turn + 1 if found else 1
+        self.pool.policy.come_back(found, self.stats.num_stored_blocks)
+
+    def _take_matched(self, match: Match) -> list[Extent]:
+        """The matched extents; the last one ends with the match."""
+        if not match.extents:
+            return []
+        *whole, last = match.extents
+        return [*whole, self.prefixes.first_blocks(last, match.num_blocks - match.num_whole_blocks)]
 
     def _num_blocks(self, num_tokens: int) -> int:
         return -(-num_tokens // self.config.block_size)
 
     def _grow(self, table: BlockTable, num_tokens: int, step: int) -> None:
-        num_new = self._num_blocks(num_tokens) - len(table.blocks)
+        num_new = self._num_blocks(num_tokens) - table.num_blocks
         if num_new > 0:
             table.extend(self.pool.take(num_new))
         if self.config.enable_prefix_caching:
@@ -212,35 +249,34 @@ class KVCacheManager:
     def _publish(self, table: BlockTable, num_full: int, step: int) -> None:
         """Enter the blocks that this step fills as pending, up to the first that somebody else has already."""
         assert not table.pending, table.pending
-        node = table.node
-        for position in range(table.num_indexed, num_full):
-            node = self._publish_one(table, node, position, step)
-            if node is None:
+        parent, position = table.extent, table.num_indexed
+        while position < num_full:
+            extent = self.prefixes.publish(table, parent, position, num_full, step)
+            if extent is None:
                 break
-            table.pending.append(node)
+            table.add_pending(extent)
+            position += extent.num_blocks
+            parent = extent
 
-    def _publish_one(
-        self, table: BlockTable, parent: PrefixNode | None, position: int, step: int | None
-    ) -> PrefixNode | None:
-        tokens, block = table.tokens.full[position], table.blocks[position]
-        return self.prefixes.publish(table.namespace, parent, tokens, block, owner=table.request_id, step=step)
+    def _settle(self, table: BlockTable, num_full: int) -> bool:
+        """Cache the next blocks of the table that are not yet; ``False`` if another request is still computing them.
 
-    def _settle(self, table: BlockTable) -> bool:
-        """Cache the first block of the table that is not yet; ``False`` if another request is still computing it."""
-        position = table.num_indexed
-        block = table.blocks[position]
-        node = self.prefixes.index.child(table.namespace, table.node, table.tokens.full[position])
-        if node is None or node.block is None:
-            node = self._publish_one(table, table.node, position, None)
-        assert node is not None
-        assert node.block is not None
-        if node.owner == table.request_id:
-            self.prefixes.store(node)
-        elif node.owner is not None:
+        Where another one's blocks are cached already, they take the place of the table's own.
+        """
+        start = table.num_indexed
+        extent = self.prefixes.publish(table, table.extent, start, num_full, None)
+        if extent is not None:
+            num_blocks = extent.num_blocks
+            self.prefixes.store(extent)
+            table.num_indexed += num_blocks
+            table.extent = extent
+            return True
+        extent = self.prefixes.index.child(table.namespace, table.extent, table.tokens, start)
+        assert extent is not None
+        if extent.owner is not None:
             return False
-        else:
-            assert node.block is not block, "a block of the table is cached, but not counted as indexed"
-            self.pool.acquire(node.block)
-            self.pool.release(table.replace(position, node.block))
-        table.node = node
+        extent = self.prefixes.first_blocks(extent, extent.num_spelt(table.tokens, start, num_full))
+        self.pool.acquire(extent)
+        self.pool.put_back(table.replace(start, extent.block_ids))
+        table.add_indexed(extent)
         return True

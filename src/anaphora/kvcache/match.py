@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.types import Namespace
 
@@ -11,17 +11,30 @@ from anaphora.types import Namespace
 class Match:
     """What of ``tokens`` can be taken from the cache now. Holds nothing: it is valid until the cache changes.
 
-    ``nodes``: the reusable prefix, block by block. ``lookup``: whether the index was asked at all.
-    ``step``: the step for which it was asked; blocks pending in it are usable.
+    ``extents``: they begin with the reusable prefix. ``num_blocks``: its length. The last extent may go on.
+    ``lookup``: whether the index was asked at all. ``step``: the step for which it was asked; blocks pending in it are
+    usable.
     """
 
     namespace: Namespace
     tokens: TokenBlocks
-    nodes: tuple[PrefixNode, ...]
+    extents: tuple[Extent, ...]
+    num_blocks: int
     lookup: bool
     step: int | None
 
     @property
     def num_cached_tokens(self) -> int:
         """Tokens that need not be computed: a multiple of the block size, less than the tokens known."""
-        return len(self.nodes) * self.tokens.block_size
+        return self.num_blocks * self.tokens.block_size
+
+    @property
+    def num_whole_blocks(self) -> int:
+        """Blocks of all extents but the last."""
+        return sum([extent.num_blocks for extent in self.extents[:-1]])
+
+    @property
+    def block_ids(self) -> list[int]:
+        """The reusable prefix, block by block."""
+        ids = [block_id for extent in self.extents for block_id in extent.block_ids]
+        return ids[: self.num_blocks]

@@ -4,59 +4,87 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from anaphora.kvcache.config import CacheConfig
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.extent import Extent
+from anaphora.kvcache.extent_heap import ExtentHeap
 from anaphora.kvcache.prompt_memory import PromptMemory
 from anaphora.types import Namespace
 
 
 class NamespaceMemory:
-    """The memory of one namespace. ``on_forget`` is called with a node whose eviction is no longer remembered."""
+    """The memory of one namespace. ``on_forget`` is called with an extent whose eviction is no longer remembered."""
 
-    def __init__(self, config: CacheConfig, on_forget: Callable[[PrefixNode], None]) -> None:
+    def __init__(self, config: CacheConfig, on_forget: Callable[[Extent], None]) -> None:
         self.prompts = PromptMemory(config.max_remembered_prompts)
         self.num_evicted_blocks = 0
         """Evictions so far: the clock by which the age of one is told."""
         self._max_evictions = config.max_remembered_evictions
-        # Oldest first. A child is evicted before its parent, so the oldest never has remembered children.
-        self._evicted: OrderedDict[PrefixNode, None] = OrderedDict()
+        # By the number of its oldest eviction, that of its last block. The first one never has remembered children.
+        self._evicted = ExtentHeap()
+        self._num_remembered = 0
         self._on_forget = on_forget
 
-    def add_eviction(self, node: PrefixNode) -> None:
-        """The node has lost its block to eviction."""
-        self.num_evicted_blocks += 1
-        node.evicted_at = self.num_evicted_blocks
-        self._evicted[node] = None
-        if len(self._evicted) > self._max_evictions:
-            self._forget_oldest()
+    def add_eviction(self, extent: Extent) -> None:
+        """The extent has lost its blocks to eviction, the last one first."""
+        num_blocks = extent.num_blocks
+        self.num_evicted_blocks += num_blocks
+        extent.evicted_at = self.num_evicted_blocks
+        self._evicted.add(extent, extent.evicted_at - num_blocks + 1)
+        self._num_remembered += num_blocks
+        self._forget(self._num_remembered - self._max_evictions)
 
-    def drop_eviction(self, node: PrefixNode) -> None:
-        """The node is cached again."""
-        del self._evicted[node]
-        node.evicted_at = None
+    def drop_eviction(self, extent: Extent) -> None:
+        """The extent is cached again."""
+        self._evicted.remove(extent)
+        self._num_remembered -= extent.num_blocks
+        extent.evicted_at = None
+
+    def has_split(self, upper: Extent) -> None:
+        """An evicted extent was cut: its first blocks are another one now."""
+        assert upper.evicted_at is not None
+        self._evicted.add(upper, upper.evicted_at - upper.num_blocks + 1)
+
+    def joins(self, parent: Extent) -> None:
+        """An evicted extent is about to become part of its child."""
+        self._evicted.remove(parent)
 
     def forget_evictions(self) -> None:
         """Let go of every evicted prefix."""
-        while self._evicted:
-            self._forget_oldest()
+        self._forget(self._num_remembered)
 
     @property
     def num_remembered_evictions(self) -> int:
-        return len(self._evicted)
+        """Blocks."""
+        return self._num_remembered
 
-    def __iter__(self) -> Iterator[PrefixNode]:
-        """The evicted nodes, the oldest eviction first."""
-        return iter(self._evicted)
+    def __iter__(self) -> Iterator[Extent]:
+        """The evicted extents, the oldest eviction first."""
+        return (extent for _, extent in self._evicted.ranked())
 
-    def _forget_oldest(self) -> None:
-        node, _ = self._evicted.popitem(last=False)
-        node.evicted_at = None
-        self._on_forget(node)
+    def _forget(self, num_blocks: int) -> None:
+        """Forget the oldest evictions."""
+        while num_blocks > 0:
+            _, extent = self._evicted.first()
+            if extent.num_blocks > num_blocks:
+                extent = self._cut_oldest(extent, num_blocks)
+            else:
+                self._evicted.remove(extent)
+            self._num_remembered -= extent.num_blocks
+            num_blocks -= extent.num_blocks
+            extent.evicted_at = None
+            self._on_forget(extent)
+
+    def _cut_oldest(self, extent: Extent, num_blocks: int) -> Extent:
+        """The last ``num_blocks`` of an extent, alone. The others are remembered."""
+        upper = extent.split(extent.num_blocks - num_blocks)
+        self._evicted.remove(extent)
+        self.has_split(upper)
+        return extent
 
 
 class Memory:
     """The memories of the namespaces used last. Beyond the bound, the one used longest ago is forgotten whole."""
 
-    def __init__(self, config: CacheConfig, on_forget: Callable[[PrefixNode], None]) -> None:
+    def __init__(self, config: CacheConfig, on_forget: Callable[[Extent], None]) -> None:
         self._config = config
         self._on_forget = on_forget
         self._namespaces: OrderedDict[Namespace, NamespaceMemory] = OrderedDict()
@@ -64,6 +92,11 @@ class Memory:
     def get(self, namespace: Namespace) -> NamespaceMemory | None:
         """What is remembered of a namespace, if anything."""
         return self._namespaces.get(namespace)
+
+    def of(self, extent: Extent) -> NamespaceMemory:
+        """What remembers an extent that was evicted."""
+        assert extent.evicted_at is not None, extent
+        return self._namespaces[extent.namespace]
 
     def touch(self, namespace: Namespace) -> NamespaceMemory:
         """The namespace is used now."""

@@ -1,14 +1,17 @@
 """The life of a prefix: pending, cached, evicted, forgotten. Every change of the index is made here."""
 
-from anaphora.kvcache.block import Block
+from array import array
+
 from anaphora.kvcache.block_key import ROOT_KEY
-from anaphora.kvcache.census import CensusNode
+from anaphora.kvcache.block_table import BlockTable
+from anaphora.kvcache.census import CensusRun
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.events import CacheListener, EventPublisher
+from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.memory import Memory
-from anaphora.kvcache.prefix_index import PrefixIndex, PrefixNode
+from anaphora.kvcache.prefix_index import PrefixIndex
 from anaphora.kvcache.stats import CacheStats
-from anaphora.types import BlockKey, Namespace, RequestId
+from anaphora.types import BlockKey
 
 
 class PrefixCache:
@@ -16,10 +19,10 @@ class PrefixCache:
 
     ::
 
-                     publish             store              evict                 the memory is full
-        (no node) ------------> pending ------------> cached ------------> evicted ------------> (no node)
-                  <------------         <------------------------------------
-                     withdraw               publish (withdraw leads back)
+                        publish             store              evict                 the memory is full
+        (no extent) ------------> pending ------------> cached ------------> evicted ------------> (no extent)
+                    <------------         <------------------------------------
+                       withdraw               publish (withdraw leads back)
     """
 
     def __init__(
@@ -30,89 +33,118 @@ class PrefixCache:
         root_key: BlockKey = ROOT_KEY,
     ) -> None:
         self.index = PrefixIndex()
-        self.census = CensusNode()
         self.memory = Memory(config, self._forget)
+        self._census: CensusRun | None = None
         self._stats = stats
         self._events = None if listener is None else EventPublisher(listener, root_key)
 
+    @property
+    def census(self) -> CensusRun | None:
+        """Who holds what, over all namespaces; ``None`` until something is cached."""
+        return self._census
+
     def publish(
-        self,
-        namespace: Namespace,
-        parent: PrefixNode | None,
-        tokens: bytes,
-        block: Block,
-        *,
-        owner: RequestId,
-        step: int | None,
-    ) -> PrefixNode | None:
-        """Make ``block`` the pending continuation of ``parent`` (``None``: of the root) by ``tokens``.
+        self, table: BlockTable, parent: Extent | None, start: int, stop: int, step: int | None
+    ) -> Extent | None:
+        """Make the table's blocks from ``start`` on pending, below ``parent``, where they end.
 
-        ``None``, and no change, if another block is that already.
+        As many as have one history: up to ``stop``, or as far as an evicted extent goes. ``None``, and no change, if
+        the first of them has another block already.
         """
-        node = self.index.insert(namespace, parent, tokens)
-        if node.block is not None:
+        extent = self.index.child(table.namespace, parent, table.tokens, start)
+        if extent is None:
+            extent = self.index.insert(table.namespace, parent, table.tokens.run(start, stop), table.tokens.width)
+        elif extent.is_attached:
             return None
-        node.attach(block)
-        node.owner = owner
-        node.step = step
-        return node
-
-    def store(self, node: PrefixNode) -> None:
-        """The node's block is computed: it is cached from now on."""
-        block, parent = node.block, node.parent
-        assert block is not None
-        assert parent is not None
-        node.owner = None
-        node.step = None
-        if node.evicted_at is not None:
-            memory = self.memory.get(node.namespace)
-            assert memory is not None
-            memory.drop_eviction(node)
-        node.census = (parent.census or self.census).enter(node.tokens)
-        self._stats.num_stored_blocks += 1
-        node.num_stores += 1
-        node.num_uses = 0
-        node.stored_at = self._stats.num_stored_blocks
-        if self._events:
-            self._events.stored(node, block.block_id)
-
-    def withdraw(self, node: PrefixNode) -> None:
-        """A pending node's block will not be computed."""
-        assert node.owner is not None
-        node.detach()
-        if node.evicted_at is None:
-            self.index.remove(node)
-
-    def evict(self, block: Block) -> None:
-        """A cached block is wanted for something else."""
-        node = block.node
-        assert node is not None
-        assert node.owner is None
-        self._uncache(node)
-        self._stats.num_evicted_blocks += 1
-        memory = self.memory.get(node.namespace)
-        if memory is None:
-            self.index.remove(node)
         else:
-            memory.add_eviction(node)
+            extent = self.first_blocks(extent, extent.num_spelt(table.tokens, start, stop))
+        extent.attach(table.ids_between(start, start + extent.num_blocks))
+        extent.ref_count = 1
+        extent.owner = table.request_id
+        extent.step = step
+        return extent
+
+    def first_blocks(self, extent: Extent, num_blocks: int) -> Extent:
+        """An extent of the first ``num_blocks`` blocks: cut off, if there are more."""
+        if num_blocks == extent.num_blocks:
+            return extent
+        num_after = extent.num_blocks - num_blocks
+        upper = extent.split(num_blocks)
+        if extent.census is not None:
+            upper.census = extent.census.end_at(num_after)
+        if extent.evicted_at is not None:
+            self.memory.of(extent).has_split(upper)
+        return upper
+
+    def store(self, extent: Extent) -> None:
+        """The extent's blocks are computed: they are cached from now on."""
+        parent, num_blocks, num_before = extent.parent, extent.num_blocks, self._stats.num_stored_blocks
+        assert parent is not None
+        extent.owner = extent.step = None
+        if extent.evicted_at is not None:
+            self.memory.of(extent).drop_eviction(extent)
+        if self._census is None:
+            self._census = CensusRun(None, bytearray(), extent.width)
+        extent.census = (parent.census or self._census).enter(extent.tokens)
+        extent.num_stores += 1
+        extent.num_uses = 0
+        extent.released_at = 0
+        extent.stored_at = array("Q", list(range(num_before + 1, num_before + num_blocks + 1)))
+        self._stats.num_stored_blocks += num_blocks
+        if self._events:
+            self._events.stored(extent)
+        if extent.continues():
+            assert parent.census is not None
+            extent.join()
+            parent.census.no_end()
+
+    def withdraw(self, extent: Extent) -> None:
+        """A pending extent's blocks will not be computed."""
+        assert extent.owner is not None
+        assert extent.ref_count == 1, extent
+        extent.detach()
+        if extent.evicted_at is None:
+            self.index.remove(extent)
+
+    def evict(self, extent: Extent, num_blocks: int) -> Extent | None:
+        """The last blocks of a cached extent are wanted for something else. Returns what stays cached, if anything."""
+        assert extent.census is not None
+        assert extent.owner is None
+        if self._events:
+            self._events.removed(extent, num_blocks)
+        self._stats.num_evicted_blocks += num_blocks
+        census = extent.census.leave(num_blocks)
+        kept = None
+        if num_blocks < extent.num_blocks:
+            kept = extent.split(extent.num_blocks - num_blocks)
+            kept.census = census.end_at(0)
+        extent.census = None
+        extent.detach()
+        memory = self.memory.get(extent.namespace)
+        if memory is None:
+            self.index.remove(extent)
+        else:
+            memory.add_eviction(extent)
+            self._join_evicted(extent)
+        return kept
 
     def clear(self) -> None:
-        """Forget every node. The caller has taken care of the blocks."""
+        """Forget every extent. The caller has taken care of the blocks."""
         self.index.clear()
-        self.census = CensusNode()
+        self._census = None
         self.memory.clear()
         self._stats.num_resets += 1
         if self._events:
             self._events.cleared()
 
-    def _uncache(self, node: PrefixNode) -> None:
-        block = node.detach()
-        assert node.census is not None
-        node.census.leave()
-        node.census = None
-        if self._events:
-            self._events.removed(node, block.block_id)
+    def _join_evicted(self, extent: Extent) -> None:
+        """If what follows an evicted extent was evicted just before, they are one."""
+        if extent.evicted_at is not None and len(extent.children) == 1:
+            (child,) = extent.children.values()
+            if child.evicted_at is not None and child.continues():
+                self.memory.of(extent).joins(extent)
+                child.join()
 
-    def _forget(self, node: PrefixNode) -> None:
-        if node.block is None:
-            self.index.remove(node)
+    def _forget(self, extent: Extent) -> None:
+        if not extent.is_attached:
+            self.index.remove(extent)

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from anaphora.kvcache.token_blocks import TOKEN_BYTES
+from anaphora.kvcache.token_blocks import TOKEN_BYTES, num_common_units
 from anaphora.types import RequestId
 
 
@@ -56,23 +56,10 @@ class PromptMemory:
         """The earlier prompt with the longest common beginning, of equals the longer; ``None`` if nothing is common."""
         position = bisect_left(self._sorted, prompt)
         neighbours = self._sorted[max(position - 1, 0) : position + 1]
-        common = [(num_common_tokens(prompt, other), len(other), other) for other in neighbours]
+        common = [(num_common_units(prompt, other, TOKEN_BYTES), len(other), other) for other in neighbours]
         num_common, _, other = max(common, default=(0, 0, b""))
         return NearestPrompt(self._request_ids[other], other, num_common) if num_common else None
 
     def _remove(self, prompt: bytes) -> None:
         del self._request_ids[prompt]
         del self._sorted[bisect_left(self._sorted, prompt)]
-
-
-def num_common_tokens(a: bytes, b: bytes) -> int:
-    """Tokens that two packed sequences begin with in common. Found by halving, so that bytes are compared in bulk."""
-    low, high = 0, min(len(a), len(b)) // TOKEN_BYTES
-    while low < high:  # the first `low` tokens are equal; not more than `high` are
-        middle = (low + high + 1) // 2
-        span = slice(low * TOKEN_BYTES, middle * TOKEN_BYTES)
-        if a[span] == b[span]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -1,4 +1,4 @@
-"""A request's tokens, packed block by block into bytes: what the prefix index compares."""
+"""A request's tokens, packed into bytes: what the prefix index compares."""
 
 from array import array
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ TOKEN_BYTES = 4
 """A token id is an unsigned 32-bit number in native byte order."""
 
 
-def pack(token_ids: Sequence[int]) -> "array[int]":
-    """Token ids as a compact array.
+def pack(token_ids: Sequence[int] | bytes) -> "array[int]":
+    """Token ids as a compact array. ``bytes`` are ids that are packed already.
 
     Raises:
         RequestError: something in it is no token id.
     """
     try:
         return array("I", token_ids)
-    except (OverflowError, TypeError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise RequestError(f"token ids must be integers from 0 to 4294967295: {error}", param="prompt") from error
 
 
@@ -26,35 +26,64 @@ def unpack(packed: bytes) -> tuple[int, ...]:
     return tuple(array("I", packed))
 
 
+def num_common_units(a: bytes | bytearray, b: bytes | bytearray, width: int) -> int:
+    """Units of ``width`` bytes that two sequences begin with in common. Halving: bytes are compared in bulk."""
+    low, high = 0, min(len(a), len(b)) // width
+    while low < high:  # the first `low` units are equal; not more than `high` are
+        middle = (low + high + 1) // 2
+        span = slice(low * width, middle * width)
+        if a[span] == b[span]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 class TokenBlocks:
-    """Known tokens of one request: full blocks as bytes, each packed once, and an unfinished tail.
+    """Known tokens of one request: its full blocks in one piece, ``width`` bytes each, and an unfinished tail."""
 
-    A ``bytes`` object keeps its hash, so looking up or storing the same block a second time costs next to nothing.
-    """
+    __slots__ = ("_tail", "block_size", "packed", "width")
 
-    __slots__ = ("_tail", "block_size", "full")
-
-    def __init__(self, token_ids: Sequence[int], block_size: int) -> None:
-        packed = pack(token_ids).tobytes()
-        width = block_size * TOKEN_BYTES
-        end = len(packed) // width * width
+    def __init__(self, token_ids: Sequence[int] | bytes, block_size: int) -> None:
+        ids = pack(token_ids)
+        end = len(ids) // block_size * block_size
         self.block_size = block_size
-        self.full = [packed[start : start + width] for start in range(0, end, width)]
-        """One entry per full block: its ``block_size`` tokens."""
-        self._tail = array("I", packed[end:])
+        self.width = block_size * TOKEN_BYTES
+        self.packed = bytearray(memoryview(ids)[:end].cast("B") if end else b"")
+        """The full blocks."""
+        self._tail = ids[end:]
+
+    @property
+    def num_full(self) -> int:
+        """Full blocks."""
+        return len(self.packed) // self.width
 
     @property
     def num_tokens(self) -> int:
         """Tokens in full blocks and tail together."""
-        return len(self.full) * self.block_size + len(self._tail)
+        return len(self.packed) // self.width * self.block_size + len(self._tail)
+
+    @property
+    def full(self) -> list[bytes]:
+        """The full blocks one by one."""
+        return [self.block(position) for position in range(self.num_full)]
+
+    def block(self, position: int) -> bytes:
+        """One full block."""
+        start = position * self.width
+        return bytes(self.packed[start : start + self.width])
+
+    def run(self, start: int, stop: int) -> bytearray:
+        """The full blocks from ``start`` to before ``stop``, in one piece."""
+        return self.packed[start * self.width : stop * self.width]
 
     def append(self, token_id: int) -> None:
         """Add one token; completes a block every ``block_size`` tokens."""
         self._tail.append(token_id)
         if len(self._tail) == self.block_size:
-            self.full.append(self._tail.tobytes())
+            self.packed += self._tail.tobytes()
             del self._tail[:]
 
     def to_bytes(self) -> bytes:
         """All tokens in one piece."""
-        return b"".join((*self.full, self._tail.tobytes()))
+        return bytes(self.packed) + self._tail.tobytes()

@@ -140,7 +140,7 @@ class Scheduler:
             table = self.cache.tables[request.request_id]
             assert table.tokens.num_tokens == request.num_tokens > request.num_computed_tokens, request
             num_computed_blocks = -(-request.num_computed_tokens // self.cache.config.block_size)
-            assert table.num_indexed <= num_computed_blocks <= len(table.blocks), request
+            assert table.num_indexed <= num_computed_blocks <= table.num_blocks, request
         if self._step is None:
             assert not any(table.pending or table.borrowed_from for table in self.cache.tables.values())
 

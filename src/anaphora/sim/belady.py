@@ -1,11 +1,12 @@
 """The best that any eviction could do: the block that will be used last goes first. Only a simulator can."""
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Sequence
 from typing import Self
 
-from anaphora.kvcache.eviction.leaf_heap import Rank
 from anaphora.kvcache.eviction.ranked import RankedEviction
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.extent import Extent
+from anaphora.kvcache.extent_heap import Rank
 
 
 class BeladyEviction(RankedEviction):
@@ -15,23 +16,21 @@ class BeladyEviction(RankedEviction):
     optimum among caches that keep what a request has computed.
     """
 
+    goes_as_a_whole = False
+
     def __init__(self, num_blocks: int) -> None:
         super().__init__(num_blocks)
-        self._next_uses: dict[PrefixNode, int] = {}
+        self._next_uses = array("q", bytes(8 * num_blocks))
 
-    def expect(self, nodes: Iterable[PrefixNode], next_uses: Sequence[int]) -> None:
+    def expect(self, block_ids: Sequence[int], next_uses: Sequence[int]) -> None:
         """When the blocks that a request is about to give up will be used next, the beginning of its prompt first."""
-        self._next_uses.update(zip(nodes, next_uses, strict=True))
+        for block_id, next_use in zip(block_ids, next_uses, strict=True):
+            self._next_uses[block_id] = next_use
 
-    def rank(self, node: PrefixNode) -> Rank:
-        return (-self._next_uses[node], node.released_at)
-
-    def pop_victim(self) -> PrefixNode:
-        node = super().pop_victim()
-        del self._next_uses[node]
-        return node
+    def rank(self, extent: Extent, position: int) -> Rank:
+        return (-self._next_uses[extent.block_ids[position]], extent.released_at - position)
 
     def clone(self) -> Self:
         other = super().clone()
-        other._next_uses = dict(self._next_uses)
+        other._next_uses = self._next_uses[:]
         return other

@@ -13,7 +13,6 @@ from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.ledger import Ledger, Reason
 from anaphora.kvcache.manager import KVCacheManager
 from anaphora.kvcache.match import Match
-from anaphora.kvcache.prefix_index import PrefixNode
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.sim.belady import BeladyEviction
 from anaphora.sim.prompt_blocks import PromptBlocks
@@ -44,7 +43,7 @@ class CacheReplay:
         match = whole = manager.match(prompt.namespace, prompt.for_engine(), lookup=prompt.lookup)
         ledger = manager.explain(whole)
         num_blocks = manager.config.num_blocks
-        if len(prompt.blocks) > num_blocks:
+        if prompt.num_blocks > num_blocks:
             match = manager.match(prompt.namespace, prompt.for_engine(num_blocks), lookup=prompt.lookup)
         answer = prompt.answer if match is whole else None
         self._compute(match, match.tokens.num_tokens, whole.tokens, prompt.num_output_tokens, answer)
@@ -55,10 +54,11 @@ class CacheReplay:
         """Look a prompt up as published figures do, and cache all of its blocks. How many were there."""
         manager = self.manager
         match = manager.match(prompt.namespace, prompt.for_trace_rule())
-        num_hits = len(match.nodes)
-        num_blocks = min(len(prompt.blocks), manager.config.num_blocks)
+        num_hits = match.num_blocks
+        num_blocks = min(prompt.num_blocks, manager.config.num_blocks)
         if num_hits >= num_blocks:
-            self._touch(match)
+            self._end_request(match.block_ids)
+            manager.touch(match)
         else:
             self._compute(match, num_blocks, None, prompt.num_output_tokens)
         return num_hits
@@ -81,7 +81,7 @@ class CacheReplay:
         if answer:
             num_tokens = self._answer(request_id, match.tokens, answer)
         num_full = num_tokens // manager.config.block_size
-        self._end_request([block.node for block in table.blocks[:num_full] if block.node is not None])
+        self._end_request(table.ids_between(0, num_full))
         manager.free(request_id, num_answer_tokens=num_output_tokens)
 
     def _answer(self, request_id: RequestId, tokens: TokenBlocks, answer: Sequence[int]) -> int:
@@ -95,18 +95,9 @@ class CacheReplay:
         manager.commit(request_id, num_tokens)
         return num_tokens
 
-    def _touch(self, match: Match) -> None:
-        """Use blocks, all of which are there."""
-        blocks = [node.block for node in match.nodes if node.block is not None]
-        for block in blocks:
-            self.manager.pool.acquire(block)
-        self._end_request(match.nodes)
-        for block in reversed(blocks):
-            self.manager.pool.release(block)
-
-    def _end_request(self, nodes: Sequence[PrefixNode]) -> None:
+    def _end_request(self, block_ids: Sequence[int]) -> None:
         if self._belady is not None and self._next_uses is not None:
-            self._belady.expect(nodes, self._next_uses[self._num_requests][: len(nodes)])
+            self._belady.expect(block_ids, self._next_uses[self._num_requests][: len(block_ids)])
         self._num_requests += 1
 
 
@@ -142,10 +133,10 @@ def count_by_engine_rule(
     replay, counts = CacheReplay(config, next_uses), EngineCounts()
     for prompt in _watched(prompts, progress):
         ledger = replay.ask(prompt)
-        counts.num_prompt_blocks += len(prompt.blocks)
+        counts.num_prompt_blocks += prompt.num_blocks
         counts.cached_tokens_by_request.append(ledger.num_cached_tokens)
         counts.num_cached_blocks += ledger.num_cached_tokens // prompt.block_size
-        counts.num_oversized += len(prompt.blocks) > config.num_blocks
+        counts.num_oversized += prompt.num_blocks > config.num_blocks
     stats = replay.manager.stats
     counts.num_requests, counts.num_prompt_tokens = stats.num_requests, stats.num_prompt_tokens
     counts.num_cached_tokens, counts.num_evicted_blocks = stats.num_cached_tokens, stats.num_evicted_blocks

@@ -13,12 +13,13 @@ DEFAULT_BLOCK_SIZE = 16
 
 
 class _ReadyBlocks(TokenBlocks):
-    """Blocks that are packed already."""
+    """Blocks that are packed already, ``width`` bytes each."""
 
     __slots__ = ()
 
-    def __init__(self, full: list[bytes], block_size: int, tail: bytes) -> None:
-        self.full = full
+    def __init__(self, packed: bytes, width: int, block_size: int, tail: bytes) -> None:
+        self.packed = bytearray(packed)
+        self.width = width
         self.block_size = block_size
         self._tail = array("I", tail)
 
@@ -39,11 +40,11 @@ class _HashedBlocks(_ReadyBlocks):
 class PromptBlocks(NamedTuple):
     """A prompt cut into ``ceil(num_tokens / block_size)`` blocks, the last one perhaps partial.
 
-    ``blocks`` are packed tokens, or four bytes a block that stand for them (``is_hashed``).
+    ``packed``: its tokens, or four bytes a block that stand for them (``is_hashed``).
     """
 
     namespace: Namespace
-    blocks: list[bytes]
+    packed: bytes
     num_tokens: int
     block_size: int
     is_hashed: bool
@@ -56,6 +57,22 @@ class PromptBlocks(NamedTuple):
     """Whether the engine may read the cache for it."""
 
     @property
+    def width(self) -> int:
+        """Bytes of a full block in ``packed``."""
+        return TOKEN_BYTES if self.is_hashed else self.block_size * TOKEN_BYTES
+
+    @property
+    def blocks(self) -> list[bytes]:
+        """The blocks one by one."""
+        width, packed = self.width, self.packed
+        return [packed[start : start + width] for start in range(0, len(packed), width)]
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks, a partial one like the others."""
+        return -(-self.num_tokens // self.block_size)
+
+    @property
     def num_full_blocks(self) -> int:
         """Blocks that the engine can share."""
         return self.num_tokens // self.block_size
@@ -65,40 +82,48 @@ class PromptBlocks(NamedTuple):
         """Blocks that the engine can take from the cache: the last token must be computed."""
         return (self.num_tokens - 1) // self.block_size
 
+    def beginning(self, num_blocks: int) -> bytes:
+        """The first ``num_blocks`` blocks, or as many as there are."""
+        return self.packed[: num_blocks * self.width]
+
     def for_engine(self, max_blocks: int | None = None) -> TokenBlocks:
         """The prompt as the engine knows it, or no more than its first blocks."""
-        if max_blocks is not None and max_blocks < len(self.blocks):
-            full, tail = self.blocks[:max_blocks], b""
-        else:
-            full, tail = self.blocks[: self.num_full_blocks], self._tail()
-        return (_HashedBlocks if self.is_hashed else _ReadyBlocks)(full, self.block_size, tail)
+        blocks = _HashedBlocks if self.is_hashed else _ReadyBlocks
+        if max_blocks is not None and max_blocks < self.num_blocks:
+            return blocks(self.beginning(max_blocks), self.width, self.block_size, b"")
+        return blocks(self.beginning(self.num_full_blocks), self.width, self.block_size, self._tail())
 
     def token_ids(self) -> "array[int]":
         """The prompt's tokens. Of a hashed block one number stands for each: equal blocks have equal tokens."""
         if not self.is_hashed:
-            return array("I", b"".join(self.blocks))
+            return array("I", self.packed)
         tokens = b"".join([block * self.block_size for block in self.blocks])
         return array("I", tokens[: self.num_tokens * TOKEN_BYTES])
 
-    def for_trace_rule(self, max_blocks: int | None = None) -> TokenBlocks:
+    def for_trace_rule(self) -> TokenBlocks:
         """The prompt in units of blocks, a partial one like the others; one more unit lets a lookup match them all."""
-        return _ReadyBlocks(self.blocks[:max_blocks], 1, bytes(TOKEN_BYTES))
+        padding = bytes([_PADDING]) * (-len(self.packed) % self.width)
+        return _ReadyBlocks(self.packed + padding, self.width, 1, bytes(TOKEN_BYTES))
 
     def computed_blocks(self) -> list[bytes]:
         """What a request leaves in an engine's cache, then a partial block: of the prompt, and of a known answer."""
         if not self.answer or self.is_hashed:
             return self.blocks
-        return _packed_blocks([*self.token_ids(), *self.answer[:-1]], self.block_size)
+        tokens = pack([*self.token_ids(), *self.answer[:-1]]).tobytes()
+        return [tokens[start : start + self.width] for start in range(0, len(tokens), self.width)]
 
     def num_tokens_in(self, num_blocks: int) -> int:
         """Tokens in the first ``num_blocks`` blocks."""
         return min(num_blocks * self.block_size, self.num_tokens)
 
     def _tail(self) -> bytes:
-        num_tail = self.num_tokens % self.block_size
-        if self.is_hashed or not num_tail:
-            return bytes(num_tail * TOKEN_BYTES)
-        return self.blocks[-1]
+        if self.is_hashed:
+            return bytes(self.num_tokens % self.block_size * TOKEN_BYTES)
+        return self.packed[self.num_full_blocks * self.width :]
+
+
+_PADDING = 255
+"""Fills partial blocks up, as far as they count as blocks. No vocabulary has a token 2**32 - 1."""
 
 
 def own_block_size(trace: Trace) -> int | None:
@@ -119,21 +144,20 @@ def cut_into_blocks(trace: Trace, block_size: int | None = None) -> list[PromptB
             f"block ids of {trace.path.name} stand for {trace.block_size} tokens: --block-size must be a multiple of "
             f"that, got {size}"
         )
-    names = _BlockNames()
     prompts: list[PromptBlocks] = []
     for request in trace.requests:
         match request.prompt:
             case HashedPrompt(block_ids, num_tokens):
-                blocks = names.of(block_ids if merged == 1 else _ends_of_groups(block_ids, merged))
+                packed = pack(block_ids if merged == 1 else _ends_of_groups(block_ids, merged)).tobytes()
                 is_hashed = True
             case TokenPrompt(token_ids):
-                blocks, num_tokens, is_hashed = _packed_blocks(token_ids, size), len(token_ids), False
+                packed, num_tokens, is_hashed = pack(token_ids).tobytes(), len(token_ids), False
             case _:
                 raise TraceError(f"prompts of {trace.path.name} are texts: name the model whose tokens count (--model)")
         prompts.append(
             PromptBlocks(
                 request.namespace,
-                blocks,
+                packed,
                 num_tokens,
                 size,
                 is_hashed,
@@ -150,21 +174,3 @@ def _ends_of_groups(block_ids: Sequence[int], merged: int) -> Sequence[int]:
     """An id stands for all that is before it: the last one of a group stands for the group."""
     ends = list(block_ids[merged - 1 :: merged])
     return [*ends, block_ids[-1]] if len(block_ids) % merged else ends
-
-
-def _packed_blocks(token_ids: Sequence[int], block_size: int) -> list[bytes]:
-    packed, width = pack(token_ids).tobytes(), block_size * TOKEN_BYTES
-    return [packed[start : start + width] for start in range(0, len(packed), width)]
-
-
-class _BlockNames:
-    """Each name is made once: a ``bytes`` object keeps its hash."""
-
-    def __init__(self) -> None:
-        self._names: list[bytes] = []
-
-    def of(self, block_ids: Sequence[int]) -> list[bytes]:
-        names = self._names
-        if (last := max(block_ids)) >= len(names):
-            names += [pack((number,)).tobytes() for number in range(len(names), last + 1)]
-        return [names[number] for number in block_ids]

@@ -53,7 +53,7 @@ def sample(prompts: Sequence[PromptBlocks], fraction: float, *, draw: int = 0) -
 
 
 def _group(prompt: PromptBlocks, depth: int) -> tuple[str, bytes]:
-    return prompt.namespace, b"".join(prompt.blocks[:depth])
+    return prompt.namespace, prompt.beginning(depth)
 
 
 def _largest_group(prompts: Sequence[PromptBlocks], depth: int) -> float:

@@ -119,7 +119,7 @@ class Sweep:
     def _futures(self) -> tuple[NextUses, NextUses]:
         """For the two rules, when each block is used next."""
         engine = [prompt.num_reusable_blocks for prompt in self.prompts]
-        whole = [len(prompt.blocks) for prompt in self.prompts]
+        whole = [prompt.num_blocks for prompt in self.prompts]
         computed = paths_with_answers(self.prompts) if any(prompt.answer for prompt in self.prompts) else self.paths
         return next_uses(computed, engine), next_uses(self.paths, whole)
 
@@ -131,7 +131,7 @@ class Sweep:
     def run(self, plan: RunPlan, progress: Callable[[int], None]) -> SimulatedRun:
         """One cache. ``progress`` is told of requests done; there are two for each of the trace, one for each rule."""
         policy = core_policy(plan.policy)
-        unbounded = self.working_set + max(len(prompt.blocks) for prompt in self.prompts)
+        unbounded = self.working_set + max(prompt.num_blocks for prompt in self.prompts)
         num_blocks = unbounded if plan.num_blocks is None else min(plan.num_blocks, unbounded)
         engine_future, trace_future = self._futures if plan.policy == BELADY else (None, None)
         config = CacheConfig(num_blocks=num_blocks, block_size=self.block_size, eviction_policy=policy)

@@ -121,9 +121,9 @@ class TimedSweep:
         """Without bounds: more than prompts, answers and what running requests hold twice can ever fill."""
         size = self.prompts[0].block_size
         answers = sum((prompt.num_output_tokens or 1) // size + 2 for prompt in self.prompts)
-        longest = max(len(prompt.blocks) for prompt in self.prompts)
+        longest = max(prompt.num_blocks for prompt in self.prompts)
         enough = count_prefixes(paths_of(self.prompts)) + answers + self._limits.max_num_seqs * longest
-        everything = answers + sum(len(prompt.blocks) for prompt in self.prompts)
+        everything = answers + sum(prompt.num_blocks for prompt in self.prompts)
         unbounded = min(enough, everything)
         return unbounded if wanted is None else min(max(1, round(wanted * self._scale)), unbounded)
 

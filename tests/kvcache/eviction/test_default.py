@@ -1,5 +1,7 @@
 """The default policy learns who comes back."""
 
+from tests.kvcache.places import find, places
+
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.eviction.default import DefaultEviction
 from anaphora.kvcache.manager import KVCacheManager
@@ -44,8 +46,8 @@ def test_until_it_has_seen_enough_it_takes_what_was_given_up_longest_ago() -> No
     server.ask([1, 1, 2, 2])
     server.ask([3, 3])
     server.ask([1, 1])
-    nodes = [server.manager.pool.blocks[i].node for i in server.manager.pool.eviction_order()]
-    assert [node.tokens[0] for node in nodes if node] == [2, 3, 1]
+    where = places(server.manager)
+    assert [where[i].tokens[0] for i in server.manager.pool.eviction_order()] == [2, 3, 1]
 
 
 def test_what_never_comes_back_goes_first() -> None:
@@ -59,7 +61,7 @@ def test_asking_what_would_go_changes_nothing() -> None:
     server = serve_chats_and_documents("default")
     order = server.manager.pool.eviction_order()
     assert server.manager.pool.eviction_order() == order
-    assert len(order) == server.manager.pool.num_cached_only == len(server.manager.pool.blocks) - 1
+    assert len(order) == server.manager.pool.num_cached_only == server.manager.pool.num_blocks - 1
 
 
 def test_a_block_that_outlives_every_step_of_age_is_worth_nothing() -> None:
@@ -67,12 +69,11 @@ def test_a_block_that_outlives_every_step_of_age_is_worth_nothing() -> None:
     server.ask([5, 5])
     policy = server.manager.pool.policy
     assert isinstance(policy, DefaultEviction)
-    node = server.manager.prefixes.index.child(Namespace(""), None, TokenBlocks([5, 5], 2).full[0])
-    assert node
-    assert node.visit
-    assert policy.rate(node) > 0
-    node.visit.left_at -= 16 * 200
-    assert policy.rate(node) == 0
+    extent = find(server.manager, 5, 5).extent
+    assert extent.visit
+    assert policy.rate(extent) > 0
+    extent.visit.left_at -= 16 * 200
+    assert policy.rate(extent) == 0
 
 
 def test_a_reset_forgets_what_was_learnt() -> None:
@@ -96,5 +97,5 @@ def test_the_length_of_the_answer_is_told_or_counted() -> None:
     server.manager.commit(name, 2)
     table.tokens.append(3)
     server.manager.free(name)
-    visits = [block.node.visit for block in server.manager.pool.blocks if block.node]
+    visits = [place.extent.visit for _, place in sorted(places(server.manager).items())]
     assert [visit.kind for visit in visits if visit] == [1, 33]

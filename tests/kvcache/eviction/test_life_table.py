@@ -29,12 +29,11 @@ def test_a_visit_enters_each_step_that_it_reaches_with_what_nobody_has_come_back
     assert table.entered[KIND][:3] == [1, 0, 0]
     table.count_visit(visit(1), 1)
     assert table.entered[KIND][:3] == [2, 1, 0]
-    table.count_return(first, 1)
+    table.count_return(first, 1, 1)
     assert table.returned[KIND][:3] == [0, 0.25, 0]
     table.count_visit(visit(2), 2)
     assert table.entered[KIND][:5] == [3, 2, 0.75, 0.75, 0]
-    for _ in range(3):
-        table.count_return(first, 2)
+    table.count_return(first, 3, 2)
     table.count_visit(visit(50), 50)
     assert table.entered[KIND][:5] == [4, 3, 2.75, 2.75, 2]
     assert sum(table.returned[KIND]) == 1
@@ -52,7 +51,7 @@ def test_after_a_half_life_what_was_counted_counts_half(monkeypatch: pytest.Monk
     table = LifeTable(64)
     first = visit(0)
     table.count_visit(first, 0)
-    table.count_return(first, 0)
+    table.count_return(first, 1, 0)
     table.count_visit(visit(0), 0)
     assert (table.entered[KIND][0], table.returned[KIND][0]) == (1, 0.5)
 
@@ -69,7 +68,7 @@ def test_rates_follow_what_was_seen_and_never_rise_with_age() -> None:
             one = visit(number * 4, kind=kind)
             table.count_visit(one, number * 4)
             if number % divisor == 0:
-                table.count_return(one, number * 4 + 2)
+                table.count_return(one, 1, number * 4 + 2)
     rates = return_rates(table, 64)
     assert rates[1][0] > 3 * rates[2][0] > 0
     assert rates[1][0] > rates[5][0] > rates[2][0]  # of kind 5 nothing is known: it is taken as average

@@ -1,5 +1,7 @@
 """Each policy on small numbers: which prefix goes first. A letter is a block."""
 
+from tests.kvcache.places import places
+
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.manager import KVCacheManager
 from anaphora.kvcache.token_blocks import TokenBlocks
@@ -28,8 +30,8 @@ class Cache:
     @property
     def order(self) -> str:
         """What would go, the next one first."""
-        nodes = [self.manager.pool.blocks[i].node for i in self.manager.pool.eviction_order()]
-        return "".join(chr(node.tokens[0]) for node in nodes if node is not None)
+        where = places(self.manager)
+        return "".join(chr(where[i].tokens[0]) for i in self.manager.pool.eviction_order())
 
 
 def test_lru_takes_what_was_given_up_longest_ago() -> None:
@@ -59,9 +61,8 @@ def test_lfu_takes_what_the_fewest_requests_have_found() -> None:
 def test_uses_are_counted_anew_after_an_eviction() -> None:
     cache = Cache("lfu", 1)
     cache.ask("a", "a", "a", "b", "a")
-    (block,) = [block for block in cache.manager.pool.blocks if block.node]
-    assert block.node
-    assert (block.node.num_uses, block.node.num_stores) == (0, 2)
+    (place,) = places(cache.manager).values()
+    assert (place.extent.num_uses, place.extent.num_stores) == (0, 2)
 
 
 def test_slru_protects_what_was_used_again() -> None:

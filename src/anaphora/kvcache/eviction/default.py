@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from copy import copy
 from typing import Self
 
-from anaphora.kvcache.eviction.leaf_heap import LeafHeap
 from anaphora.kvcache.eviction.life_table import NUM_STEPS, LifeTable
+from anaphora.kvcache.eviction.policy import Victim
 from anaphora.kvcache.eviction.return_rates import Curve, return_rates
 from anaphora.kvcache.eviction.visit import NUM_KINDS, Visit
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.extent import Extent
+from anaphora.kvcache.extent_heap import ExtentHeap
 
 MIN_RETURNS = 200
 """Blocks that must have been asked for again before anything is believed. Until then: least recently used."""
@@ -28,27 +29,27 @@ class DefaultEviction:
         self._num_blocks = num_blocks
         self._table = LifeTable(num_blocks)
         self._rates: list[Curve] | None = None
-        self._leaves = [LeafHeap() for _ in range(NUM_KINDS)]
+        self._leaves = [ExtentHeap() for _ in range(NUM_KINDS)]
         self._now = 0
         self._num_visits = 0
         self._num_returns = 0
         self._going: Visit | None = None
 
-    def add(self, node: PrefixNode) -> None:
-        assert node.visit is not None
-        self._leaves[node.visit.kind].add(node, node.released_at)
+    def add(self, extent: Extent, position: int) -> None:
+        assert extent.visit is not None
+        self._leaves[extent.visit.kind].add(extent, extent.released_at - position)
 
-    def remove(self, node: PrefixNode) -> None:
-        assert node.visit is not None
-        self._leaves[node.visit.kind].remove(node)
+    def remove(self, extent: Extent) -> None:
+        assert extent.visit is not None
+        self._leaves[extent.visit.kind].remove(extent)
 
-    def pop_victim(self) -> PrefixNode:
+    def pop_victim(self) -> Victim:
         going = self._going
         leaves = self._leaves[going.kind] if going else None
-        if not leaves or leaves.first().visit is not going:
+        if not leaves or leaves.first()[1].visit is not going:
             leaves = self._choose()
-            self._going = leaves.first().visit
-        return leaves.pop()
+            self._going = leaves.first()[1].visit
+        return Victim(leaves.pop(), as_a_whole=True)
 
     def __len__(self) -> int:
         return sum(map(len, self._leaves))
@@ -58,14 +59,17 @@ class DefaultEviction:
         other._leaves = [leaves.copy() for leaves in self._leaves]
         return other
 
-    def come_back(self, nodes: Iterable[PrefixNode], now: int) -> None:
-        """The visits of the nodes have been returned to. A node belongs to none until it is left again."""
+    def come_back(self, extents: Iterable[Extent], now: int) -> None:
+        """The visits of the extents have been returned to. An extent belongs to none until it is left again."""
         self._going = None
-        for node in nodes:
-            if node.visit is not None:
-                self._table.count_return(node.visit, now)
-                self._num_returns += 1
-                node.visit = None
+        num_blocks: dict[Visit, int] = {}
+        for extent in extents:
+            if extent.visit is not None:
+                num_blocks[extent.visit] = num_blocks.get(extent.visit, 0) + extent.num_blocks
+                extent.visit = None
+        for visit, num_returns in num_blocks.items():
+            self._table.count_return(visit, num_returns, now)
+            self._num_returns += num_returns
 
     def leave(self, visit: Visit, now: int) -> None:
         visit.left_at = now
@@ -76,23 +80,24 @@ class DefaultEviction:
         if self._num_visits % LEARN_EVERY == 0 and self._num_returns >= MIN_RETURNS:
             self._rates = return_rates(self._table, self._num_blocks)
 
-    def _choose(self) -> LeafHeap:
+    def _choose(self) -> ExtentHeap:
         """The kind whose oldest leaf goes next."""
-        heads = [(leaves.first(), leaves) for leaves in self._leaves if leaves]
-        oldest = min(heads, key=lambda head: head[0].released_at)
+        heads = [(*leaves.first(), leaves) for leaves in self._leaves if leaves]
+        _, oldest, oldest_leaves = min(heads, key=lambda head: head[0])
         if self._rates is None:
-            return oldest[1]
-        rated = [(self.rate(node), node.released_at, leaves) for node, leaves in heads]
-        least = min(rated, key=lambda head: head[:2])
-        return least[2] if least[0] < MARGIN * self.rate(oldest[0]) else oldest[1]
+            return oldest_leaves
+        rate, _, leaves = min(
+            [(self.rate(extent), rank, leaves) for rank, extent, leaves in heads], key=lambda e: e[:2]
+        )
+        return leaves if rate < MARGIN * self.rate(oldest) else oldest_leaves
 
-    def rate(self, node: PrefixNode) -> float:
-        """The rate of return at the node's age, between those of the two steps next to it. Something must be learnt."""
+    def rate(self, extent: Extent) -> float:
+        """The rate of return at the extent's age, between those of the two steps next to it; once any is learnt."""
         assert self._rates is not None
-        assert node.visit is not None
-        age = self._now - node.visit.left_at
+        assert extent.visit is not None
+        age = self._now - extent.visit.left_at
         step = self._table.step(age)
-        curve, edges = self._rates[node.visit.kind], self._table.edges
+        curve, edges = self._rates[extent.visit.kind], self._table.edges
         if step == NUM_STEPS - 1:
             return curve[step]
         way = (age - edges[step]) / (edges[step + 1] - edges[step])

@@ -1,12 +1,12 @@
 """First in, first out."""
 
-from anaphora.kvcache.eviction.leaf_heap import Rank
 from anaphora.kvcache.eviction.ranked import RankedEviction
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.extent import Extent
+from anaphora.kvcache.extent_heap import Rank
 
 
 class FIFOEviction(RankedEviction):
     """The block stored longest ago goes first, used or not."""
 
-    def rank(self, node: PrefixNode) -> Rank:
-        return (node.stored_at,)
+    def rank(self, extent: Extent, position: int) -> Rank:
+        return (extent.stored_at[position],)

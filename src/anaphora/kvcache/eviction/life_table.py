@@ -41,10 +41,10 @@ class LifeTable:
             for table in (self.entered, self.returned):
                 table[:] = [[count / 2 for count in row] for row in table]
 
-    def count_return(self, visit: Visit, now: int) -> None:
-        """Somebody asks for one of the visit's blocks."""
-        visit.num_left -= 1
-        self.returned[visit.kind][self.step(now - visit.left_at)] += 1 / visit.num_blocks
+    def count_return(self, visit: Visit, num_blocks: int, now: int) -> None:
+        """Somebody asks for some of the visit's blocks."""
+        visit.num_left -= num_blocks
+        self.returned[visit.kind][self.step(now - visit.left_at)] += num_blocks / visit.num_blocks
 
     def step(self, age: int) -> int:
         """The step in which an age lies."""

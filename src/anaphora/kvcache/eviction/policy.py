@@ -1,10 +1,20 @@
 """The protocol behind which eviction policies are siblings."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from anaphora.kvcache.eviction.visit import Visit
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.extent import Extent
+
+
+class Victim(NamedTuple):
+    """The extent whose last block goes next.
+
+    ``as_a_whole``: its other blocks would follow, the last one first, before any other leaf, if they became leaves.
+    """
+
+    extent: Extent
+    as_a_whole: bool
 
 
 class EvictionPolicy(Protocol):
@@ -12,19 +22,21 @@ class EvictionPolicy(Protocol):
 
     A prefix is useless without its beginning. So the pool shows a policy the *leaves* alone: cached blocks that no
     request holds and below which nothing is cached. No policy can evict a block before its children, whatever it does.
+    A leaf is the last block of an extent; when it goes, the block before it is the extent's new leaf.
 
-    A node tells what a policy may want to know: ``stored_at`` and ``released_at`` (places in the order of all such
-    events), ``num_uses`` (requests that found it cached), ``num_stores`` (more than 1: it was evicted, and came back),
-    ``turn`` and ``visit``. There is no clock: ``now`` is the number of blocks stored so far.
+    An extent tells what a policy may want to know of a block at a position in it: ``stored_at[position]`` and
+    ``released_at - position`` (places in the order of all such events), ``num_uses`` (requests that found it cached),
+    ``num_stores`` (more than 1: it was evicted, and came back), ``turn`` and ``visit``. There is no clock: ``now`` is
+    the number of blocks stored so far.
     """
 
-    def add(self, node: PrefixNode) -> None:
-        """The node is a leaf from now on."""
+    def add(self, extent: Extent, position: int) -> None:
+        """The extent's block at ``position``, the last one that is left, is a leaf from now on."""
 
-    def remove(self, node: PrefixNode) -> None:
+    def remove(self, extent: Extent) -> None:
         """A request holds the leaf again."""
 
-    def pop_victim(self) -> PrefixNode:
+    def pop_victim(self) -> Victim:
         """Remove and return the leaf to evict. There must be one."""
 
     def __len__(self) -> int:
@@ -33,8 +45,8 @@ class EvictionPolicy(Protocol):
     def clone(self) -> "EvictionPolicy":
         """A policy that would pick the same victims, to ask what would go without letting it go."""
 
-    def come_back(self, nodes: Iterable[PrefixNode], now: int) -> None:
-        """A request asks for these nodes, which are cached or were evicted not long ago."""
+    def come_back(self, extents: Iterable[Extent], now: int) -> None:
+        """A request asks for these extents, which are cached or were evicted not long ago."""
 
     def leave(self, visit: Visit, now: int) -> None:
         """A request has left the visit's blocks."""
@@ -43,7 +55,7 @@ class EvictionPolicy(Protocol):
 class NoMemory:
     """For policies that look at the leaves alone and learn nothing."""
 
-    def come_back(self, nodes: Iterable[PrefixNode], now: int) -> None:
+    def come_back(self, extents: Iterable[Extent], now: int) -> None:
         """Nothing is learnt."""
 
     def leave(self, visit: Visit, now: int) -> None:

@@ -2,9 +2,9 @@
 
 from typing import Self
 
-from anaphora.kvcache.eviction.leaf_heap import LeafHeap
-from anaphora.kvcache.eviction.policy import NoMemory
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.eviction.policy import NoMemory, Victim
+from anaphora.kvcache.extent import Extent
+from anaphora.kvcache.extent_heap import ExtentHeap
 
 SMALL_SHARE = 0.1
 """Of the leaves, so many wait in the small queue."""
@@ -20,39 +20,41 @@ class S3FIFOEviction(NoMemory):
 
     def __init__(self, num_blocks: int) -> None:
         self._num_blocks = num_blocks
-        self._small = LeafHeap()
-        self._main = LeafHeap()
-        self._places: dict[PrefixNode, tuple[int, int]] = {}
-        """What belongs to ``main``, leaf or not: its place in the queue, and how many uses it has spent."""
+        self._small = ExtentHeap()
+        self._main = ExtentHeap()
+        self._places: dict[Extent, tuple[int, int]] = {}
+        """The last blocks that belong to ``main``, leaf or not: the place in the queue, and how many uses are spent."""
         self._num_places = 0
 
-    def add(self, node: PrefixNode) -> None:
-        if node in self._places:
-            self._main.add(node, self._places[node][0])
-        elif node.num_stores > 1:
-            self._line_up(node, 0)
+    def add(self, extent: Extent, position: int) -> None:
+        if extent in self._places:
+            self._main.add(extent, self._places[extent][0])
+        elif extent.num_stores > 1:
+            self._line_up(extent, 0)
         else:
-            self._small.add(node, node.stored_at)
+            self._small.add(extent, extent.stored_at[position])
 
-    def remove(self, node: PrefixNode) -> None:
-        queue = self._small if node in self._small else self._main
-        queue.remove(node)
+    def remove(self, extent: Extent) -> None:
+        queue = self._small if extent in self._small else self._main
+        queue.remove(extent)
 
-    def pop_victim(self) -> PrefixNode:
+    def pop_victim(self) -> Victim:
         while True:
-            if self._small and (not self._main or len(self._small) >= SMALL_SHARE * len(self)):
-                node, num_spent = self._small.pop(), 0
+            from_small = bool(self._small) and (not self._main or len(self._small) >= SMALL_SHARE * len(self))
+            if from_small:
+                extent, num_spent = self._small.pop(), 0
             else:
-                node = self._main.pop()
-                num_spent = self._places.pop(node)[1] + 1
-            if min(node.num_uses, MAX_CREDIT) < num_spent or not node.num_uses:
-                return node
-            self._line_up(node, num_spent)
+                extent = self._main.pop()
+                num_spent = self._places.pop(extent)[1] + 1
+            if min(extent.num_uses, MAX_CREDIT) < num_spent or not extent.num_uses:
+                # What comes after a victim from `small` was stored just before it, and is next in that queue.
+                return Victim(extent, from_small)
+            self._line_up(extent, num_spent)
 
-    def _line_up(self, node: PrefixNode, num_spent: int) -> None:
+    def _line_up(self, extent: Extent, num_spent: int) -> None:
         self._num_places += 1
-        self._places[node] = (self._num_places, num_spent)
-        self._main.add(node, self._num_places)
+        self._places[extent] = (self._num_places, num_spent)
+        self._main.add(extent, self._num_places)
 
     def __len__(self) -> int:
         return len(self._small) + len(self._main)

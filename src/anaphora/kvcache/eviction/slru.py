@@ -2,9 +2,9 @@
 
 from typing import Self
 
-from anaphora.kvcache.eviction.leaf_heap import LeafHeap
-from anaphora.kvcache.eviction.policy import NoMemory
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.eviction.policy import NoMemory, Victim
+from anaphora.kvcache.extent import Extent
+from anaphora.kvcache.extent_heap import ExtentHeap
 
 PROTECTED_SHARE = 0.5
 """Of the leaves, at most so many are protected."""
@@ -19,22 +19,25 @@ class SLRUEviction(NoMemory):
 
     def __init__(self, num_blocks: int) -> None:
         self._num_blocks = num_blocks
-        self._probation = LeafHeap()
-        self._protected = LeafHeap()
+        self._probation = ExtentHeap()
+        self._protected = ExtentHeap()
 
-    def add(self, node: PrefixNode) -> None:
-        segment = self._protected if node.num_uses else self._probation
-        segment.add(node, node.released_at)
+    def add(self, extent: Extent, position: int) -> None:
+        segment = self._protected if extent.num_uses else self._probation
+        segment.add(extent, extent.released_at - position)
         if len(self._protected) > PROTECTED_SHARE * len(self):
-            demoted = self._protected.pop()
-            self._probation.add(demoted, demoted.released_at)
+            (rank,), demoted = self._protected.first()
+            self._protected.remove(demoted)
+            self._probation.add(demoted, rank)
 
-    def remove(self, node: PrefixNode) -> None:
-        segment = self._protected if node in self._protected else self._probation
-        segment.remove(node)
+    def remove(self, extent: Extent) -> None:
+        segment = self._protected if extent in self._protected else self._probation
+        segment.remove(extent)
 
-    def pop_victim(self) -> PrefixNode:
-        return (self._probation or self._protected).pop()
+    def pop_victim(self) -> Victim:
+        # Its next block comes back to probation, unless it was used; and demotes nobody, unless too many are protected.
+        extent = (self._probation or self._protected).pop()
+        return Victim(extent, not extent.num_uses and len(self._protected) <= PROTECTED_SHARE * (len(self) + 1))
 
     def __len__(self) -> int:
         return len(self._probation) + len(self._protected)

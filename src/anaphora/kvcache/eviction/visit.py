@@ -1,6 +1,6 @@
 """What is known of blocks when a request leaves them: the circumstances that tell how likely anybody comes back."""
 
-from anaphora.kvcache.prefix_index import PrefixNode
+from anaphora.kvcache.extent import Extent
 
 BRIEF_ANSWER_TOKENS = 64
 """Shorter answers are labels, titles and tool calls. Whoever asks for those comes back late, but comes back."""
@@ -28,12 +28,13 @@ class Visit:
         self.left_at = 0
         """When the request left, in blocks stored until then."""
 
-    def add(self, node: PrefixNode) -> None:
-        """The request leaves a block, and nobody else holds it."""
-        node.visit = self
-        node.turn = node.turn or self.turn
-        self.num_blocks += 1
-        self.num_left += 1
+    def add(self, extent: Extent) -> None:
+        """The request leaves an extent, and nobody else holds it."""
+        extent.visit = self
+        extent.turn = extent.turn or self.turn
+        num_blocks = extent.num_blocks
+        self.num_blocks += num_blocks
+        self.num_left += num_blocks
 
 
 def visits(turn: int, num_found: int, num_added: int, num_answer_tokens: int) -> tuple[Visit, Visit]:

@@ -1,0 +1,84 @@
+"""Runs of blocks: the nodes of a radix tree that branches at block borders."""
+
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from anaphora.kvcache.token_blocks import TokenBlocks, num_common_units
+from anaphora.types import BlockKey
+
+if TYPE_CHECKING:
+    from array import array
+
+Buffer = TypeVar("Buffer", bytearray, "array[int]", list[BlockKey])
+
+
+class Run:
+    """Blocks that follow one another: the path from the root to a run's end spells a prefix.
+
+    ``tokens``: ``width`` bytes a block, at least one block; the root alone has none. ``children``: by the tokens of
+    their first block. No two of them begin with the same block, so each block-aligned prefix has one place.
+
+    Whoever refers to a run refers to its *end*. A run that is cut in two stays what its lower part was, and one that
+    joins its parent takes that in: the end is where it was.
+    """
+
+    __slots__ = ("children", "parent", "tokens", "width")
+
+    def __init__(self, parent: Self | None, tokens: bytearray, width: int) -> None:
+        self.parent = parent
+        self.tokens = tokens
+        self.width = width
+        self.children: dict[bytes, Self] = {}
+        if parent is not None:
+            parent.children[bytes(tokens[:width])] = self
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks of the run."""
+        return len(self.tokens) // self.width
+
+    def child(self, blocks: TokenBlocks, position: int) -> Self | None:
+        """The run that goes on with the block at ``position``."""
+        return self.children.get(blocks.block(position))
+
+    def num_common(self, packed: bytearray, start: int, stop: int) -> int:
+        """How many of the run's blocks ``packed`` has from byte ``start`` on, before ``stop``."""
+        tokens = self.tokens
+        if len(tokens) <= stop - start and packed.startswith(tokens, start):
+            return len(tokens) // self.width
+        return num_common_units(tokens, packed[start:stop], self.width)
+
+    def cut(self, upper: Self, num_blocks: int) -> None:
+        """Leave the first ``num_blocks`` blocks to ``upper``, a new run between this one and its parent."""
+        width = self.width
+        upper.tokens, self.tokens = divide(self.tokens, num_blocks * width)
+        upper.children[bytes(self.tokens[:width])] = self
+        self.parent = upper
+        assert upper.parent is not None
+        upper.parent.children[bytes(upper.tokens[:width])] = upper
+
+    def take_in(self, parent: Self) -> None:
+        """Take the parent's blocks in front of the own ones and its place in the tree. It has no other child."""
+        assert self.parent is parent
+        assert len(parent.children) == 1, parent.children
+        parent.tokens += self.tokens
+        self.tokens = parent.tokens
+        self.parent = parent.parent
+        assert self.parent is not None
+        self.parent.children[bytes(self.tokens[: self.width])] = self
+
+    def remove(self) -> None:
+        """Leave the tree."""
+        assert not self.children, self.children
+        assert self.parent is not None
+        del self.parent.children[bytes(self.tokens[: self.width])]
+
+
+def divide(buffer: Buffer, at: int) -> tuple[Buffer, Buffer]:
+    """The part before ``at`` and the rest. The longer one stays where it is: to cut a little off costs little."""
+    if 2 * at < len(buffer):
+        upper = buffer[:at]
+        del buffer[:at]
+        return upper, buffer
+    lower = buffer[at:]
+    del buffer[at:]
+    return buffer, lower
