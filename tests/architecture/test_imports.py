@@ -21,15 +21,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocol": set(),
     "report": set(),
     "sim": {"scheduler", "kvcache", "traces", "tokenizer", "checkpoints", "report"},
+    "explain": {"sim", "traces", "tokenizer", "report"},
     "models": {"checkpoints"},
     "engine": {"scheduler", "kvcache", "tokenizer", "models", "checkpoints"},
     "server": {"engine", "protocol", "tokenizer"},
-    "lab": {"protocol", "traces", "sim", "tokenizer", "checkpoints", "report"},
-    "cli": {"kvcache", "checkpoints", "tokenizer", "traces", "protocol", "sim", "engine", "server", "lab", "report"},
+    "lab": {"protocol", "traces", "sim", "explain", "tokenizer", "checkpoints", "report"},
+    "cli": {
+        *("kvcache", "checkpoints", "tokenizer", "traces", "protocol"),
+        *("sim", "explain", "engine", "server", "lab", "report"),
+    },
     "__init__": {"engine"},
     "__main__": {"cli"},
 }
-PLAIN_ROOMS = ["kvcache", "scheduler", "checkpoints", "tokenizer", "traces", "protocol", "report", "sim", "lab", "cli"]
+PLAIN_ROOMS = [
+    *("kvcache", "scheduler", "checkpoints", "tokenizer", "traces", "protocol"),
+    *("report", "sim", "explain", "lab", "cli"),
+]
 STANDARD_LIBRARY_ONLY = ["types", "errors", "kvcache", "scheduler"]
 NOT_IN_THE_CORE = {"time", "os", "random", "socket", "asyncio", "logging", "datetime", "threading"}
 

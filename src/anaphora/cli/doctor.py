@@ -29,6 +29,12 @@ def doctor(
             dir_okay=False,
         ),
     ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Your own requests, one JSON body a line: do they share a beginning?", dir_okay=False
+        ),
+    ] = None,
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for a server that is loading.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
 ) -> None:
@@ -42,11 +48,12 @@ def doctor(
 
     from anaphora.lab.doctor.check import Check, Status
     from anaphora.lab.doctor.client_config import check_client_config
+    from anaphora.lab.doctor.prompts import check_prompts
     from anaphora.lab.doctor.terminal import print_check
     from anaphora.lab.doctor.visits import visit_server
 
-    if target is None and client_config is None:
-        raise typer.BadParameter("give a server's URL, or --client-config FILE", param_hint="URL")
+    if target is None and client_config is None and prompts is None:
+        raise typer.BadParameter("give a server's URL, --client-config FILE or --prompts FILE", param_hint="URL")
     console = Console()
     checks: list[Check] = []
     num_shown = 0
@@ -59,7 +66,10 @@ def doctor(
 
     if client_config is not None:
         checks.append(check_client_config(client_config))
-        show(checks[0])
+        show(checks[-1])
+    for check in check_prompts(prompts) if prompts is not None else ():
+        checks.append(check)
+        show(check)
     if target is not None:
         checks += asyncio.run(visit_server(target, model=model, api_key_env=api_key_env, wait_s=wait, on_check=show))
     num_left = len(checks) - num_shown

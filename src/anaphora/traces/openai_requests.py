@@ -34,11 +34,11 @@ class OpenAIReader:
     def recognises(value: Any) -> bool:
         if not isinstance(value, dict):
             return False
-        return "response" in value or any(name in _body(value) for name in ("messages", "prompt"))
+        return "response" in value or any(name in body_of(value) for name in ("messages", "prompt"))
 
     def read(self, row: Row) -> Iterable[TraceRequest]:
         value = as_object(row.value)
-        body = _body(value)
+        body = body_of(value)
         if body is value and "response" in value:
             raise TraceError("batch output has answers without their prompts: give the batch's input file")
         num_output_tokens = _num_output_tokens(value)
@@ -54,7 +54,8 @@ class OpenAIReader:
         )
 
 
-def _body(value: dict[str, Any]) -> dict[str, Any]:
+def body_of(value: dict[str, Any]) -> dict[str, Any]:
+    """The request body in a row: the row itself, or what stands in it as ``body`` or ``request``."""
     return next((value[name] for name in _BODY_FIELDS if isinstance(value.get(name), dict)), value)
 
 

@@ -289,5 +289,5 @@ def test_the_command_ends_with_1_on_a_fault_and_with_2_on_a_mistake(capsys: pyte
     assert "FAULT    reachable" in shown
     assert "→ start the server, or correct the address" in shown
     assert run(["doctor"]) == 2
-    assert "give a server's URL, or --client-config FILE" in capsys.readouterr().err
+    assert "give a server's URL, --client-config FILE or --prompts FILE" in capsys.readouterr().err
     assert run(["doctor", "ftp://x"]) == 2
