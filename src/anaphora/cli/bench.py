@@ -22,6 +22,37 @@ class Arms(StrEnum):
     NONCE = "nonce"
 
 
+TargetOption = Annotated[
+    str, typer.Option(help="'ours': a server that is started for the run; or a base URL, with or without /v1.")
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(help="Ours: folder, .gguf file or hub name (default: SmolLM2-135M-Instruct). URL: the model's name."),
+]
+ApiKeyEnvOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The environment variable that holds the key; it is never stored."),
+]
+ArmsOption = Annotated[
+    Arms,
+    typer.Option(
+        help="How off requests miss: a second server without caching (ours only), a cache_salt of their own, or "
+        "other words in front. auto: by salt where that is proved to work, else by nonce."
+    ),
+]
+TokenizerOption = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="Tokenizer for a target that has no /tokenize: a model folder or name."),
+]
+ServerOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="--NAME=VALUE", help="A further option of the server that is started; may be repeated."),
+]
+OutOption = Annotated[
+    Path | None, typer.Option(help="Folder of the report (default: reports/TIME-EXPERIMENT).", file_okay=False)
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command("bench")(bench)
@@ -29,26 +60,10 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     experiment: Annotated[Experiment, typer.Argument(help="Which experiment.")],
-    target: Annotated[
-        str, typer.Option(help="'ours': a server that is started for the run; or a base URL, with or without /v1.")
-    ] = "ours",
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Ours: folder, .gguf file or hub name (default: SmolLM2-135M-Instruct). URL: the model's name."
-        ),
-    ] = None,
-    api_key_env: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The environment variable that holds the key; it is never stored."),
-    ] = None,
-    arms: Annotated[
-        Arms,
-        typer.Option(
-            help="How off requests miss: a second server without caching (ours only), a cache_salt of their own, or "
-            "other words in front. auto: by salt where that is proved to work, else by nonce."
-        ),
-    ] = Arms.AUTO,
+    target: TargetOption = "ours",
+    model: ModelOption = None,
+    api_key_env: ApiKeyEnvOption = None,
+    arms: ArmsOption = Arms.AUTO,
     lengths: Annotated[
         str, typer.Option(metavar="N,N,…", help="gradient: prefix lengths in tokens.")
     ] = "256,512,1024,2048,3072",
@@ -57,21 +72,13 @@ def bench(
     questions: Annotated[int, typer.Option(help="switch: how many questions.")] = 8,
     output_tokens: Annotated[int, typer.Option(help="switch: tokens of an answer.")] = 64,
     lang: Annotated[str, typer.Option(metavar="en|zh", help="Texts in English (en) or Chinese (zh).")] = "en",
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Tokenizer for a target that has no /tokenize: a model folder or name."),
-    ] = None,
+    tokenizer: TokenizerOption = None,
     seed: Annotated[int, typer.Option(help="Order of the arms and the bootstrap.")] = 0,
     wait: Annotated[
         float, typer.Option(metavar="SECONDS", help="How long to wait for a server that is loading.")
     ] = 300.0,
-    server_option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="--NAME=VALUE", help="A further option of the server that is started; may be repeated."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the report (default: reports/TIME-EXPERIMENT).", file_okay=False)
-    ] = None,
+    server_option: ServerOption = None,
+    out: OutOption = None,
 ) -> None:
     """Measure what prefix caching gives: time to first token with the cache on and off, and the hit rate three ways."""
     from anaphora.lab.options import EXPERIMENTS, BenchOptions
