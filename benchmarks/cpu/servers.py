@@ -63,6 +63,11 @@ class Server:
         self._process.wait()
         self._process = None
 
+    @property
+    def members(self) -> list[int]:
+        """Ids of its processes, as they were when it was ready."""
+        return list(self._members)
+
     def pss_mib(self) -> float:
         """Memory of all its processes in MiB."""
         return procfs.pss_mib(self._members)
