@@ -1,6 +1,6 @@
 """The server with a window: on SIGUSR1 it appends a line about its tasks, objects and heap to a file.
 
-    python -m benchmarks.soak.inside FILE serve MODEL --port 8000
+python -m benchmarks.soak.inside FILE serve MODEL --port 8000
 """
 
 import asyncio

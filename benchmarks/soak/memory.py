@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.cpu.procfs import describe_hardware, pss_mib
 from benchmarks.cpu.servers import Server, portable
-from benchmarks.soak.load import Load, Sizes
+from benchmarks.soak.load import KINDS, Load, Sizes
 
 IDLE_LIMIT_S = 60.0
 WARM_UP_SHARE = 0.25
@@ -61,7 +61,17 @@ def main() -> None:
 def growth(samples: list[dict[str, Any]]) -> dict[str, Any]:
     """From the end of the warm-up to the last round: how many requests came, and what each figure grew by."""
     first, last = samples[max(1, int(len(samples) * WARM_UP_SHARE))], samples[-1]
-    names = ("rss_mib", "pss_mib", "heap_used_mib", "heap_kept_mib", "objects", "fds", "threads", "tasks", "used_blocks")
+    names = (
+        "rss_mib",
+        "pss_mib",
+        "heap_used_mib",
+        "heap_kept_mib",
+        "objects",
+        "fds",
+        "threads",
+        "tasks",
+        "used_blocks",
+    )
     return {
         "requests": last["requests"] - first["requests"],
         **{name: round(last[name] - first[name], 2) for name in names},
@@ -69,7 +79,7 @@ def growth(samples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 async def _soak(server: Server, window: Path, sizes: Sizes, options: argparse.Namespace) -> list[dict[str, Any]]:
-    load = Load(server.base_url, server.model(), sizes, options.seed)
+    load = Load(server.base_url, server.model(), sizes, options.seed, options.kinds.split(","))
     samples = [{"requests": 0, "seconds": 0.0, **_look(server, window)}]
     started_s = time.monotonic()
     for number in range(1, options.rounds + 1):
@@ -135,6 +145,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--requests", type=int, default=400, help="of each round")
     parser.add_argument("--kv-bytes", type=int, default=16 * 2**20, help="size of the KV cache")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="of requests, to look for who is to blame")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--server-option", action="append", default=[], metavar="--NAME=VALUE")
     parser.add_argument("--out", type=Path, help="JSON file for all samples")

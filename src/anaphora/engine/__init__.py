@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from anaphora.engine.onednn import keep_few_products
 from anaphora.engine.openmp import spin_briefly
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from anaphora.kvcache.ledger import Ledger as Ledger
     from anaphora.kvcache.ledger import Reason as Reason
 
-spin_briefly()  # before any module of this room imports torch
+spin_briefly()
+keep_few_products()  # before any module of this room imports torch
 
 _HOMES = {
     "async_engine": ("AsyncEngine",),
