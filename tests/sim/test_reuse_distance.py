@@ -1,19 +1,23 @@
 """Reuse distances by hand, against the naive count, and against a replay of LRU."""
 
+from array import array
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anaphora.kvcache.config import CacheConfig
+from anaphora.sim.cache_replay import CacheReplay
 from anaphora.sim.lru_curve import engine_curve, trace_rule_curve
-from anaphora.sim.prefix_paths import paths_of
+from anaphora.sim.prefix_paths import paths_of, paths_with_answers
 from anaphora.sim.prompt_blocks import cut_into_blocks
 from anaphora.sim.references import FIRST, References
 from anaphora.sim.reuse_distance import count_greater_before, reuse_distances
 from anaphora.sim.sweep import RunPlan, Sweep
 from anaphora.traces.reader import read_trace
+from anaphora.traces.request import TokenPrompt, Trace, TraceRequest
 
 DATA = Path(__file__).parents[1] / "data"
 CONVERSATION = DATA / "traces" / "mooncake_conversation_300.jsonl.gz"
@@ -85,3 +89,27 @@ def test_a_replay_of_lru_counts_the_same(num_blocks: int | None) -> None:
     engine = engine_curve(prompts, paths)
     one_less = None if num_blocks is None else num_blocks - 1
     assert engine.num_hits(one_less) <= run.engine.num_cached_tokens <= engine.num_hits(num_blocks)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(1, 20), st.integers(0, 6)), min_size=1, max_size=25),
+    st.integers(8, 20),
+)
+@settings(deadline=None, max_examples=40)
+def test_known_answers_are_used_too(requests: list[tuple[int, int, int]], num_blocks: int) -> None:
+    """Prompts are beginnings of a few texts, and so are answers: the next turn finds what the last one wrote."""
+    asked = tuple(
+        TraceRequest(
+            line=line,
+            arrival_s=None,
+            prompt=TokenPrompt(array("I", range(100 * text, 100 * text + length))),
+            output_token_ids=range(100 * text + length, 100 * text + length + num_answer),
+        )
+        for line, (text, length, num_answer) in enumerate(requests)
+    )
+    prompts = cut_into_blocks(Trace(Path("made"), "token-ids", None, len(asked), asked, ()), 4)
+    curve = engine_curve(prompts, paths_with_answers(prompts))
+    replay = CacheReplay(CacheConfig(num_blocks=num_blocks, block_size=4, eviction_policy="lru"))
+    cached = sum(replay.ask(prompt).num_cached_tokens for prompt in prompts)
+    # An answer that is cached already takes up to two blocks more until it is known to be.
+    assert curve.num_hits(num_blocks - 3) <= cached <= curve.num_hits(num_blocks)

@@ -9,6 +9,8 @@ from html import escape
 from anaphora.report.style import STYLE
 from anaphora.report.tables import Table
 
+_LONG_ROWS = 12
+
 
 def document(title: str, subtitle: str, sections: Iterable[str]) -> str:
     """The whole page."""
@@ -43,6 +45,14 @@ def html_table(table: Table) -> str:
         f'<div class="scroll"><table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{note}"
     )
+
+
+def foldable_table(table: Table) -> str:
+    """A table that stays folded until it is wanted, if it is long."""
+    if len(table.rows) <= _LONG_ROWS:
+        return html_table(table)
+    summary = f"{escape(table.title)}: {len(table.rows)} rows"
+    return f"<details><summary>{summary}</summary>{html_table(table)}</details>"
 
 
 def _cell(tag: str, text: str, is_left: bool) -> str:

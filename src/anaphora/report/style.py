@@ -25,6 +25,7 @@ figure { margin: 0 0 2rem; overflow-x: auto; }
 svg { display: block; width: 100%; height: auto; min-width: 34rem; }
 figcaption { position: sticky; left: 0; }
 svg text { font-family: inherit; }
+summary { cursor: pointer; color: var(--soft); font-size: .95rem; padding: .3rem 0; }
 .scroll { overflow-x: auto; margin: 1.25rem 0 .25rem; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; min-width: 60%; }
 caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }

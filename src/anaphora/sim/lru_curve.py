@@ -17,7 +17,8 @@ class LRUCurve:
 
     By the engine's rule, a request holds one block more while it runs, for its partial last block or for the copy of
     the last one that it computes again. So a replay with C blocks serves at least what the curve says of C − 1 and at
-    most what it says of C. By the trace rule, all blocks are in the cache, and both are equal.
+    most what it says of C (less, if known answers repeat what is cached: that they do is seen when they are computed).
+    By the trace rule, all blocks are in the cache, and both are equal.
     """
 
     def __init__(self, references: References, worth: Ints) -> None:
@@ -56,10 +57,10 @@ class LRUCurve:
         return int(np.searchsorted(self._distances, num_blocks, side="left"))
 
 
-def engine_curve(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) -> LRUCurve:
-    """By the engine's rule: full blocks, of which the last one is of no use if it ends the prompt."""
-    references = full_block_references(prompts, paths)
-    limits = np.array([prompt.num_reusable_blocks for prompt in prompts], np.int64)
+def engine_curve(prompts: Sequence[PromptBlocks], computed_paths: Sequence[Sequence[int]]) -> LRUCurve:
+    """By the engine's rule: full blocks of the prompt, of which the last one is of no use if it ends the prompt."""
+    references = full_block_references(prompts, computed_paths)
+    limits = np.array([prompt.num_reusable_blocks if prompt.lookup else 0 for prompt in prompts], np.int64)
     reusable = references.depths < limits[references.requests]
     return LRUCurve(references, np.where(reusable, prompts[0].block_size, 0))
 
@@ -79,7 +80,7 @@ def trace_rule_block_curve(prompts: Sequence[PromptBlocks], paths: Sequence[Sequ
     return LRUCurve(references, np.ones(len(references), np.int64))
 
 
-def full_block_references(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) -> References:
-    """The blocks that an engine can share."""
-    pairs = zip(prompts, paths, strict=True)
-    return References.of([path[: prompt.num_full_blocks] for prompt, path in pairs])
+def full_block_references(prompts: Sequence[PromptBlocks], computed_paths: Sequence[Sequence[int]]) -> References:
+    """The blocks that an engine caches, those of known answers too."""
+    pairs = zip(prompts, computed_paths, strict=True)
+    return References.of([path[: prompt.num_full_computed_blocks] for prompt, path in pairs])

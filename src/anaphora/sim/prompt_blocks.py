@@ -78,6 +78,12 @@ class PromptBlocks(NamedTuple):
         return self.num_tokens // self.block_size
 
     @property
+    def num_full_computed_blocks(self) -> int:
+        """Blocks that it leaves in an engine's cache: of the prompt, and of a known answer but for its last token."""
+        num_answer = len(self.answer) - 1 if self.answer and not self.is_hashed else 0
+        return (self.num_tokens + num_answer) // self.block_size
+
+    @property
     def num_reusable_blocks(self) -> int:
         """Blocks that the engine can take from the cache: the last token must be computed."""
         return (self.num_tokens - 1) // self.block_size

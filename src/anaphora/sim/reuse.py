@@ -19,9 +19,9 @@ _LEAST_OF_THE_WHOLE = 4
 """A window shows something if so many of it fit into the trace."""
 
 
-def reuse_of(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) -> dict[str, Any]:
+def reuse_of(prompts: Sequence[PromptBlocks], computed_paths: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Reuse distances, times to reuse, the working set over time and LRU at all capacities, of full blocks."""
-    references = full_block_references(prompts, paths)
+    references = full_block_references(prompts, computed_paths)
     distances = reuse_distances(references)
     reuses = distances[distances != FIRST]
     times = clock_of([prompt.arrival_s for prompt in prompts])
@@ -31,7 +31,7 @@ def reuse_of(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) ->
         "distance_blocks": _distribution(reuses.astype(np.float64)),
         "time_to_reuse_s": None if times is None else _distribution(times_to_reuse(references, times)),
         "working_set": _working_set(references, times, len(prompts)),
-        "lru": _lru(prompts, engine_curve(prompts, paths), int(reuses.max(initial=0)) + 1),
+        "lru": _lru(prompts, engine_curve(prompts, computed_paths), int(reuses.max(initial=0)) + 1),
     }
 
 

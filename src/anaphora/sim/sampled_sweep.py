@@ -23,8 +23,8 @@ class SampledSweep:
     def __init__(self, whole: Sweep, drawn: Sample) -> None:
         self._drawn = drawn
         self._sweep = Sweep(drawn.prompts)
-        self._whole = _counts(whole.prompts, whole.paths)
-        self._part = _counts(self._sweep.prompts, self._sweep.paths)
+        self._whole = _counts(whole)
+        self._part = _counts(self._sweep)
         self._groups = np.unique(as_array(drawn.groups), return_inverse=True)[1]
         self.prompts = drawn.prompts
 
@@ -65,11 +65,12 @@ class SampledSweep:
         return estimate(whole, plan.num_blocks, part, sampled)
 
 
-def _counts(prompts: Sequence[PromptBlocks], paths: Sequence[Sequence[int]]) -> Counts:
+def _counts(sweep: Sweep) -> Counts:
     """By the names of the rates."""
+    prompts, paths = sweep.prompts, sweep.paths
     num_tokens = sum(prompt.num_tokens for prompt in prompts)
     num_blocks = sum(map(len, paths))
-    engine = engine_curve(prompts, paths)
+    engine = engine_curve(prompts, sweep.computed_paths)
     return {
         "token_hit_rate": RuleCount(engine, num_tokens, 1),
         "block_hit_rate": RuleCount(engine, num_blocks * prompts[0].block_size, 1),

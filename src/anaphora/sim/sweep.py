@@ -111,6 +111,11 @@ class Sweep:
         return paths_of(self.prompts)
 
     @cached_property
+    def computed_paths(self) -> list["array[int]"]:
+        """The same of all blocks that each request computes, those of a known answer too."""
+        return paths_with_answers(self.prompts) if any(prompt.answer for prompt in self.prompts) else self.paths
+
+    @cached_property
     def working_set(self) -> int:
         """Distinct blocks of the trace, partial ones too."""
         return count_prefixes(self.paths)
@@ -120,8 +125,7 @@ class Sweep:
         """For the two rules, when each block is used next."""
         engine = [prompt.num_reusable_blocks for prompt in self.prompts]
         whole = [prompt.num_blocks for prompt in self.prompts]
-        computed = paths_with_answers(self.prompts) if any(prompt.answer for prompt in self.prompts) else self.paths
-        return next_uses(computed, engine), next_uses(self.paths, whole)
+        return next_uses(self.computed_paths, engine), next_uses(self.paths, whole)
 
     @property
     def num_requests_per_run(self) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.report.figures import html_figure, inline_svg, save
-from anaphora.report.page import document, html_table, section
+from anaphora.report.page import document, foldable_table, html_table, section
 from anaphora.sim.report.answer import answer
 from anaphora.sim.report.figures import draw, names_of
 from anaphora.sim.report.results import write_results
@@ -49,8 +49,8 @@ def page(results: Mapping[str, Any], figures: Mapping[str, str]) -> str:
     shown = {name: html_figure(name, svg, _CAPTIONS[name]) for name, svg in figures.items()}
     sections = [
         section("Answer", f'<p class="answer">{escape(answer(results))}</p>'),
-        section("How much the cache serves", _RULES + shown["figure-hit-rate"] + html_table(hit_rates(results))),
-        section("Where the tokens went", _classes(results) + shown["figure-ledger"] + html_table(ledgers(results))),
+        section("How much the cache serves", _RULES + shown["figure-hit-rate"] + foldable_table(hit_rates(results))),
+        section("Where the tokens went", _classes(results) + shown["figure-ledger"] + foldable_table(ledgers(results))),
         section("In time", _timing(results, shown)) if is_timed(results) else "",
         section("The trace itself", _TRACE + shown["figure-reuse"] + shown["figure-working-set"]),
         section("Can these numbers be trusted?", _doubts(results)),
@@ -104,7 +104,8 @@ def _doubts(results: Mapping[str, Any]) -> str:
     return (
         f"<h3>The trace</h3><p>{escape(counts)}</p><ul>{found}</ul>{heading}{drawn}<h3>The replay</h3><p>Prompts "
         "follow one another, each computed before the next comes: nothing is in flight, nobody is preempted. Only "
-        "prompts are cached; a trace does not tell which blocks the answers would have filled.</p>"
+        "prompts are cached, and answers whose tokens the trace tells: block ids of prompts do not tell which blocks "
+        "the answers would have filled.</p>"
     )
 
 

@@ -33,7 +33,7 @@ def results_of(
             "findings": [_finding(finding) for finding in trace.findings],
             "remarks": [str(finding) for finding in trace.findings],
         },
-        "reuse": reuse_of(sweep.prompts, sweep.paths),
+        "reuse": reuse_of(sweep.prompts, sweep.computed_paths),
         "sample": None if drawn is None else _sample(drawn),
         "runs": [run.to_json() for run in runs],
     }

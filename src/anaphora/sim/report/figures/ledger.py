@@ -43,7 +43,8 @@ def ledgers(results: Mapping[str, Any]) -> Figure:
     for panel, policy in zip(panels.flat, policies, strict=False):
         _panel(panel, [run for run in runs if run["policy"] == policy], reasons, most)
         panel.set_title(policy, fontsize=9.5)
-    for panel in panels[-1]:
+    for panel in panels.flat[max(len(policies) - num_columns, 0) : len(policies)]:
+        panel.tick_params(labelbottom=True)
         panel.set_xlabel("% of prompt tokens")
     figure.supylabel("capacity, blocks", fontsize=9.5)
     figure.suptitle("Where the prompt tokens went", x=0.01, ha="left", fontsize=11, fontweight="bold")
