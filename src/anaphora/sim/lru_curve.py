@@ -23,9 +23,11 @@ class LRUCurve:
 
     def __init__(self, references: References, worth: Ints) -> None:
         """``worth``: what a hit of each use counts."""
+        self.references = references
         distances = reuse_distances(references)
         order = np.argsort(distances, kind="stable")[np.count_nonzero(distances == FIRST) :]
-        self._distances = distances[order]
+        self.distances = distances[order]
+        """Of all reuses, the shortest first."""
         self._worth = worth[order]
         self._totals = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._worth)])
         self._requests, self._depths = references.requests[order], references.depths[order]
@@ -48,13 +50,13 @@ class LRUCurve:
     def least_capacity(self, share: float) -> int:
         """The smallest number of blocks, at least 1, with which that share of all reuses is served."""
         place = int(np.searchsorted(self._totals, share * self._totals[-1], side="left"))
-        return int(self._distances[place - 1]) + 1 if place else 1
+        return int(self.distances[place - 1]) + 1 if place else 1
 
     def _end(self, num_blocks: int | None) -> int:
         """How many of the sorted uses hit."""
         if num_blocks is None:
-            return len(self._distances)
-        return int(np.searchsorted(self._distances, num_blocks, side="left"))
+            return len(self.distances)
+        return int(np.searchsorted(self.distances, num_blocks, side="left"))
 
 
 def engine_curve(prompts: Sequence[PromptBlocks], computed_paths: Sequence[Sequence[int]]) -> LRUCurve:

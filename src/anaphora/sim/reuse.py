@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.sim.lru_curve import LRUCurve, engine_curve, full_block_references
+from anaphora.sim.lru_curve import LRUCurve, engine_curve
 from anaphora.sim.prompt_blocks import PromptBlocks
-from anaphora.sim.references import FIRST, Ints, References
-from anaphora.sim.reuse_distance import reuse_distances
+from anaphora.sim.references import Ints, References
 from anaphora.sim.working_set import Floats, clock_of, distinct_so_far, times_to_reuse, working_set
 
 _NUM_POINTS = 128
@@ -21,9 +20,8 @@ _LEAST_OF_THE_WHOLE = 4
 
 def reuse_of(prompts: Sequence[PromptBlocks], computed_paths: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Reuse distances, times to reuse, the working set over time and LRU at all capacities, of full blocks."""
-    references = full_block_references(prompts, computed_paths)
-    distances = reuse_distances(references)
-    reuses = distances[distances != FIRST]
+    curve = engine_curve(prompts, computed_paths)
+    references, reuses = curve.references, curve.distances
     times = clock_of([prompt.arrival_s for prompt in prompts])
     return {
         "block_uses": len(references),
@@ -31,7 +29,7 @@ def reuse_of(prompts: Sequence[PromptBlocks], computed_paths: Sequence[Sequence[
         "distance_blocks": _distribution(reuses.astype(np.float64)),
         "time_to_reuse_s": None if times is None else _distribution(times_to_reuse(references, times)),
         "working_set": _working_set(references, times, len(prompts)),
-        "lru": _lru(prompts, engine_curve(prompts, computed_paths), int(reuses.max(initial=0)) + 1),
+        "lru": _lru(prompts, curve, int(reuses.max(initial=0)) + 1),
     }
 
 
