@@ -36,6 +36,11 @@ class Server:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._port
+
     def start(self) -> float:
         """Start it and return the seconds until ``/health`` said 200. Raises ``RuntimeError`` if it never does."""
         words = shlex.split(self.command.replace("{port}", str(self._port)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anaphora.engine import AsyncEngine, EngineConfig
     from anaphora.server.settings import ServerSettings
 
-SWITCH_INTERVAL_S = 0.0005
+SWITCH_INTERVAL_S = 0.00005
 """How long one thread of Python may keep another from running. Engine and event loop hand a request to and fro, and at
 Python's 5 ms each hand-over may wait that long: a hit of 30 000 tokens then takes three times the host's time."""
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"

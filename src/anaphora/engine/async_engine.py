@@ -14,7 +14,7 @@ from anaphora.engine.config import EngineConfig, KVCapacity
 from anaphora.engine.engine_core import CoreOutput, EngineCore
 from anaphora.engine.output_processor import OutputProcessor
 from anaphora.engine.outputs import RequestOutput
-from anaphora.engine.request import GenerationRequest, check_request
+from anaphora.engine.request import GenerationRequest, check_request, compact
 from anaphora.engine.request_stream import RequestStream
 from anaphora.engine.startup import LoadedEngine, LoadEngine, load_engine
 from anaphora.engine.stats import EngineStats
@@ -118,6 +118,7 @@ class AsyncEngine:
         """
         arrived_s = time.monotonic()
         self._check_room(request)
+        request = compact(request)
         check_request(request, max_model_len=self.max_model_len, vocab_size=self._loaded.vocab_size)
         return self._generate(request, arrived_s)
 

@@ -1,7 +1,10 @@
 """What the engine is asked: a prompt of token ids and how to continue it."""
 
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.errors import PromptTooLongError, RequestError
@@ -41,9 +44,28 @@ def check_request(request: GenerationRequest, *, max_model_len: int, vocab_size:
             param="max_tokens" if len(prompt) < max_model_len else "prompt",
             code="context_length_exceeded",
         )
-    _check_ids("prompt", (min(prompt), max(prompt)), vocab_size)
+    _check_ids("prompt", _extremes(prompt), vocab_size)
     _check_ids("logit_bias", [token_id for token_id, _ in params.logit_bias], vocab_size)
     _check_ids("stop_token_ids", params.stop_token_ids, vocab_size)
+
+
+def compact(request: GenerationRequest) -> GenerationRequest:
+    """The same request, its prompt as an array: then it is cheap to check, to copy and to cut into blocks.
+
+    A prompt with something in it that is no token id stays as it is; :func:`check_request` says what is wrong.
+    """
+    try:
+        return replace(request, prompt_token_ids=array("I", request.prompt_token_ids))
+    except (OverflowError, TypeError):
+        return request
+
+
+def _extremes(token_ids: Sequence[int]) -> tuple[int, int]:
+    """The smallest and the largest."""
+    if isinstance(token_ids, array):
+        values = np.frombuffer(token_ids, dtype=np.dtype(token_ids.typecode))
+        return int(values.min()), int(values.max())
+    return min(token_ids), max(token_ids)
 
 
 def _check_ids(name: str, token_ids: Sequence[int], vocab_size: int) -> None:

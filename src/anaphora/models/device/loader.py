@@ -9,11 +9,12 @@ from typing import Literal
 import torch
 
 from anaphora.checkpoints.model_config import ModelConfig
+from anaphora.errors import ConfigError
 from anaphora.models.attention.prefixes import SharingCost
 from anaphora.models.device.attention import DeviceAttention, PlainAttention
 from anaphora.models.device.causal_lm import DeviceLM
 from anaphora.models.device.operators import Operators, PlainOperators
-from anaphora.models.linear import PlainLinear
+from anaphora.models.linear import Linear, PlainLinear
 from anaphora.models.loader import read_weights
 from anaphora.models.weights import DummySource, SafetensorsSource, TensorSource
 
@@ -42,7 +43,8 @@ def load_device_model(
         torch.OutOfMemoryError: the weights are more than the device holds.
     """
     source: TensorSource = DummySource(device) if load_format == "dummy" else SafetensorsSource(folder, progress)
-    weights = read_weights(source, config, PlainLinear, dtype, device)
+    linear = _fixed_linear() if batch_invariant else PlainLinear
+    weights = read_weights(source, config, linear, dtype, device)
     if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
         attention, operators = _with_triton(config, device, block_size, max_logits_rows, batch_invariant)
     else:
@@ -50,6 +52,19 @@ def load_device_model(
             logger.warning("triton is not installed: attention and small operators run in plain torch, slowly")
         attention, operators = plain_backend(config, block_size)
     return DeviceLM(config, weights, attention, operators, dtype, device)
+
+
+def _fixed_linear() -> type[Linear]:
+    """Products that do not depend on the number of rows.
+
+    Raises:
+        ConfigError: they need Triton, and it is not installed.
+    """
+    if importlib.util.find_spec("triton") is None:
+        raise ConfigError("deterministic needs triton, which is not installed: install it, or leave deterministic out")
+    from anaphora.models.kernels.linear import FixedLinear
+
+    return FixedLinear
 
 
 def plain_backend(config: ModelConfig, block_size: int) -> tuple[DeviceAttention, Operators]:

@@ -1,0 +1,97 @@
+"""The GPU comparison: what the client reads from bytes, and what becomes of samples."""
+
+import json
+from typing import Any
+
+import pytest
+from benchmarks.cpu.sample import Sample
+from benchmarks.gpu.serving.client import RequestFailedError, read_reply
+from benchmarks.gpu.serving.rows import ROWS, summarise
+from benchmarks.gpu.serving.table import render
+
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n"
+USAGE = {"prompt_tokens": 40, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 32}}
+
+
+def event(message: object) -> bytes:
+    """One chunk of the transfer with one event."""
+    data = b"data: " + (message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n\n"
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+def delta(finish_reason: str | None = None, **fields: Any) -> bytes:
+    return event({"choices": [{"index": 0, "delta": fields, "finish_reason": finish_reason}]})
+
+
+END = event({"choices": [], "usage": USAGE}) + event(b"[DONE]") + b"0\r\n\r\n"
+
+
+def test_tokens_are_stamped_by_the_bytes_that_complete_them() -> None:
+    first = delta(role="assistant", content="") + delta(content="a")
+    second = delta(content="b")
+    arrivals = [
+        (1.0, HEAD + first[:-3]),  # the first text is not whole yet
+        (2.0, first[-3:] + second[:5]),
+        (3.0, second[5:] + delta("length", content="c") + END),
+    ]
+    reply = read_reply(0.5, arrivals)
+    assert (reply.first_token_s, reply.last_token_s, reply.done_s) == (2.0, 3.0, 3.0)
+    assert reply.ttft_ms == 1500.0
+    assert reply.tpot_ms == 500.0
+    assert (reply.num_prompt_tokens, reply.num_output_tokens, reply.num_cached_tokens) == (40, 3, 32)
+
+
+def test_tokens_without_text_are_stamped_by_the_end() -> None:
+    reply = read_reply(0.0, [(1.0, HEAD[:9]), (2.0, HEAD[9:] + delta("length") + END)])
+    assert reply.first_token_s == 2.0
+
+
+@pytest.mark.parametrize("body", [event({"error": {"message": "no"}}), delta(content="a") + b"0\r\n\r\n", b"0\r\n\r\n"])
+def test_what_is_no_answer(body: bytes) -> None:
+    with pytest.raises(RequestFailedError):
+        read_reply(0.0, [(1.0, HEAD + body)])
+
+
+def samples() -> list[Sample]:
+    made = []
+    for server, factor in (("ours", 1.0), ("vllm_rust", 3.0)):
+        for length, ms in ((353, 5.0), (3961, 6.0)):
+            detail = {"num_cached_tokens": length - 17}
+            for extra in (0.0, 1.0, 50.0):
+                made.append(
+                    Sample(
+                        measure="hit_ttft_ms", server=server, value=factor * (ms + extra), length=length, detail=detail
+                    )
+                )
+        made.append(Sample(measure="cold_ttft_ms", server=server, value=90.0 + factor, length=3961))
+        made += [Sample(measure="ready_s", server=server, value=10.0 * factor + n) for n in range(2)]
+    return made
+
+
+def test_rows_follow_from_samples() -> None:
+    summary = summarise(samples(), {"run": "r"}, "r/raw.jsonl")
+    rows = {row["name"]: row for row in summary["rows"]}
+    assert len(rows) == len(ROWS)
+    hit = rows["hit, 353 tokens"]
+    assert (hit["ours"], hit["vllm_default"], hit["vllm_rust"], hit["aim"], hit["met"]) == (6.0, None, 18.0, 7.0, True)
+    assert hit["samples"]["where"] == {"measure": "hit_ttft_ms", "length": 353}
+    assert rows["hit slope"]["ours"] == pytest.approx(1000 / 3608, abs=1e-4)
+    cold = rows["cold, 3961 tokens"]
+    assert cold["aim"] == pytest.approx(0.97 * 93.0)
+    assert cold["met"] is False
+    assert rows["start to ready, second start"]["ours"] == 11.0
+    assert rows["TPOT, 1 stream, 4k context"]["met"] is None
+
+
+def test_the_table_shows_every_row_and_what_failed() -> None:
+    run = {
+        "run": "r",
+        "hardware": "a GPU",
+        "versions": {"ours": "1"},
+        "commands": {"ours": "serve"},
+        "notes": ["FAILED"],
+    }
+    page = render(summarise(samples(), run, "r/raw.jsonl"))
+    assert "- FAILED" in page
+    assert "| hit, 353 tokens | ms | 6 | – | 18 | 7 (at most 7) | yes |" in page
+    assert page.count("\n| ") == 1 + len(ROWS) + 1
