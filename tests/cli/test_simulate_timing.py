@@ -12,7 +12,7 @@ from anaphora.cli import main as cli
 ROOT = Path(__file__).parents[2]
 TRACE = str(ROOT / "tests" / "data" / "traces" / "mooncake_conversation_300.jsonl.gz")
 REPORT = str(ROOT / "benchmarks" / "results" / "first-light")
-ARGV = ["simulate", TRACE, "--first", "30", "--capacity", "300,inf", "--policy", "lru", "--policy", "belady"]
+ARGV = ["simulate", TRACE, "--first", "12", "--capacity", "250,inf", "--policy", "lru", "--policy", "belady"]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_without_latency_nothing_is_timed(capsys: pytest.CaptureFixture[str]) ->
     results = asked(capsys, *ARGV)
     assert "latency" not in results
     assert all("timing" not in run for run in results["runs"])
-    assert results["trace"]["requests"] == 30
+    assert results["trace"]["requests"] == 12
 
 
 def test_json_has_the_timing_beside_what_was_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,7 +51,7 @@ def test_json_has_the_timing_beside_what_was_there(capsys: pytest.CaptureFixture
         if run["policy"] == "belady":
             assert timing is None
             continue
-        assert timing["on"]["num_requests"] == timing["off"]["num_requests"] == 30
+        assert timing["on"]["num_requests"] == timing["off"]["num_requests"] == 12
         assert timing["on"]["max_running"] <= 8
         assert timing["on"]["ttft_ms"]["p50"] <= timing["on"]["ttft_ms"]["p90"] <= timing["on"]["e2e_ms"]["max"]
 
@@ -87,8 +87,8 @@ def test_files_can_be_used_again(tmp_path: Path, capsys: pytest.CaptureFixture[s
     fitted = asked(capsys, *ARGV, "--latency", REPORT, "--out", str(out))
     rows = list(csv.DictReader((out / "timing.csv").read_text().splitlines()))
     assert [(row["policy"], row["capacity_blocks"], row["cache"]) for row in rows] == [
-        ("lru", "300", "on"),
-        ("lru", "300", "off"),
+        ("lru", "250", "on"),
+        ("lru", "250", "off"),
         ("lru", "", "on"),
         ("lru", "", "off"),
     ]
@@ -126,7 +126,7 @@ def test_lengths_are_told_where_unknown(tmp_path: Path, coefficients: str, capsy
     ],
 )
 def test_mistakes_are_one_line(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run([*ARGV[:4], "--capacity", "300", *argv]) == 2
+    assert cli.run([*ARGV[:4], "--capacity", "250", *argv]) == 2
     shown = capsys.readouterr()
     assert message in shown.err
     assert shown.err.count("\n") == 1

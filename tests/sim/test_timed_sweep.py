@@ -79,12 +79,12 @@ def test_the_bound_has_no_timeline() -> None:
 
 
 def test_a_cache_saves_time_and_without_one_the_policy_does_not_matter() -> None:
-    prompts = cut_into_blocks(read_trace(TRACE))[:40]
+    prompts = cut_into_blocks(read_trace(TRACE))[:20]
     plans = [TimedPlan(RunPlan(name, 300), caching) for name in ("lru", "fifo") for caching in (True, False)]
     done: list[int] = []
     timings = sweep(prompts).run_all(plans, done.append)
     assert num_distinct(plans) == 3
-    assert sum(done) == 3 * 40
+    assert sum(done) == 3 * 20
     on, off, _, also_off = (timings[plan] for plan in plans)
     assert off == also_off
     assert off["cached_tokens"] == 0 < on["cached_tokens"]
@@ -100,6 +100,6 @@ def test_processes_give_what_one_process_gives() -> None:
 
 
 def test_without_bounds_nothing_is_evicted() -> None:
-    prompts = cut_into_blocks(read_trace(TRACE))[:40]
+    prompts = cut_into_blocks(read_trace(TRACE))[:20]
     timing = sweep(prompts).run(TimedPlan(RunPlan("lru", None), True), lambda num_done: None)
     assert (timing["evicted_blocks"], timing["preemptions"], timing["refused_requests"]) == (0, 0, 0)
