@@ -86,11 +86,11 @@ def _classes(results: Mapping[str, Any]) -> str:
 
 
 def _timing(results: Mapping[str, Any], shown: Mapping[str, str]) -> str:
-    """What the scheduler and the fitted durations of steps make of it."""
+    """What the scheduler and the durations of steps make of it."""
     tables = "".join(html_table(table) for table in timing_tables(results))
     return (
-        "<p>The same prompts at their times through the engine’s own scheduler and cache, in simulated time. What a "
-        f"step takes was fitted to measurements; see the last table.</p>{shown['figure-ttft']}{tables}"
+        "<p>The same prompts at their times through the engine’s own scheduler and cache, in simulated time. Where "
+        f"the duration of a step comes from is said below the last table.</p>{shown['figure-ttft']}{tables}"
     )
 
 
