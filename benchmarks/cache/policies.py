@@ -6,7 +6,8 @@
 
 ``FOLDER`` holds the traces of :data:`TRACES`; mixes (:mod:`benchmarks.cache.mixes`) need none. Requests follow one
 another; prompts alone are cached, by the engine's rule (full blocks, one token computed), and policies are told how
-long the answers were. Capacities are shares of the working set: the distinct blocks of the set of requests in question.
+long the answers were. Capacities are shares of the working set: the distinct full blocks of the set of requests in
+question, which is all that the engine could ever cache of it.
 
 Traces are cut in two halves, each of which is a trace of its own, with its own working set and its own Belady bound:
 requests whose prompts begin with the same two blocks are in the same half, by a digest of these. Constants of policies
@@ -28,16 +29,18 @@ from benchmarks.cache.mixes import MIXES, make_mix
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES
 from anaphora.sim.cache_replay import count_by_engine_rule
-from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of
+from anaphora.sim.prefix_paths import next_uses, paths_of
 from anaphora.sim.prompt_blocks import PromptBlocks, cut_into_blocks
 from anaphora.traces.reader import read_trace
 from anaphora.traces.request import HashedPrompt, Trace, TraceRequest
 
 SHARES = (0.05, 0.1, 0.2, 0.4)
+SHARES_BETWEEN = (0.035, 0.07, 0.14, 0.28)
+BETWEEN = " (between)"
 TRACES = {"conversation": "mooncake_conversation.jsonl.gz", "coding sessions": "claude_code_sessions.jsonl.gz"}
 HALVES = ("tuning half", "reporting half")
-REPORTING_SEEDS = (1, 2)
-MIX_REQUESTS = 4000
+REPORTING_SEEDS = (1,)
+MIX_REQUESTS = 3000
 BELADY = "belady"
 ALL_POLICIES = [*EVICTION_POLICIES, BELADY]
 
@@ -61,15 +64,19 @@ def halves(trace: Trace) -> dict[str, Trace]:
 
 
 def set_names(*, traces: bool, seeds: Sequence[int] = REPORTING_SEEDS) -> list[str]:
-    """``NAME``, ``NAME, tuning half``, ``NAME, reporting half`` of each trace, and ``mix NAME, seed N``."""
+    """``NAME``, ``NAME, tuning half``, ``NAME, reporting half`` of each trace, and ``mix NAME, seed N``.
+
+    The reporting halves come a second time, with ``(between)``, at :data:`SHARES_BETWEEN`.
+    """
     whole = list(TRACES) if traces else []
     parts = [f"{name}, {half}" for name in whole for half in reversed(HALVES)]
+    parts += [f"{name}{BETWEEN}" for name in parts if name.endswith(HALVES[1])]
     return [*parts, *whole, *(f"mix {mix}, seed {seed}" for mix in MIXES for seed in seeds)]
 
 
 def load_set(name: str, folder: Path | None) -> Trace:
     """The requests of a set of that name."""
-    first, _, second = name.partition(", ")
+    first, _, second = name.removesuffix(BETWEEN).partition(", ")
     if first.startswith("mix "):
         return make_mix(first.removeprefix("mix "), int(second.removeprefix("seed ")), MIX_REQUESTS)
     assert folder is not None
@@ -80,11 +87,13 @@ def load_set(name: str, folder: Path | None) -> Trace:
 class Arena:
     """A set of requests, and policies that are tried on it."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, shares: Sequence[float] = SHARES) -> None:
         self.prompts: Sequence[PromptBlocks] = cut_into_blocks(trace)
         self._paths = paths_of(self.prompts)
-        self.working_set = count_prefixes(self._paths)
-        self.capacities = [max(1, int(share * self.working_set)) for share in SHARES]
+        full = zip(self.prompts, self._paths, strict=True)
+        self.working_set = len({prefix for prompt, path in full for prefix in path[: prompt.num_full_blocks]})
+        self.shares = shares
+        self.capacities = [max(1, int(share * self.working_set)) for share in shares]
 
     def hit_rate(self, policy: str, num_blocks: int) -> float:
         """The share of prompt tokens served from the cache."""
@@ -112,6 +121,7 @@ class Arena:
             "num_prompt_tokens": sum(prompt.num_tokens for prompt in self.prompts),
             "block_size": self.prompts[0].block_size,
             "working_set_blocks": self.working_set,
+            "shares": list(self.shares),
             "capacity_blocks": self.capacities,
             "token_hit_rate": {
                 policy: [round(self.hit_rate(policy, size), 5) for size in self.capacities] for policy in policies
@@ -121,7 +131,8 @@ class Arena:
 
 def try_out(name: str, folder: Path | None, policies: Sequence[str]) -> dict[str, Any]:
     """Policies on a set, in whatever process."""
-    return Arena(load_set(name, folder)).try_out(policies)
+    shares = SHARES_BETWEEN if name.endswith(BETWEEN) else SHARES
+    return Arena(load_set(name, folder), shares).try_out(policies)
 
 
 def merged(known: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +177,7 @@ def main() -> None:
     results: dict[str, Any] = {"sets": {}}
     if options.out.exists():
         results = json.loads(options.out.read_text())
-    results.update(default=DEFAULT_POLICY, shares=SHARES, python=platform.python_version())
+    results.update(default=DEFAULT_POLICY, python=platform.python_version())
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(options.jobs) as workers:
         running = {}

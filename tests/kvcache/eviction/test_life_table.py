@@ -4,8 +4,8 @@ import pytest
 
 from anaphora.kvcache.eviction import life_table
 from anaphora.kvcache.eviction.life_table import NUM_STEPS, LifeTable
-from anaphora.kvcache.eviction.return_rates import return_rates
-from anaphora.kvcache.eviction.visit import Visit, visits
+from anaphora.kvcache.eviction.return_rates import ReturnRates
+from anaphora.kvcache.eviction.visit import NUM_KINDS, Visit, visits
 
 KIND = 3
 
@@ -57,8 +57,8 @@ def test_after_a_half_life_what_was_counted_counts_half(monkeypatch: pytest.Monk
 
 
 def test_without_any_returns_no_kind_is_worth_more_than_another() -> None:
-    rates = return_rates(LifeTable(64), 64)
-    assert all(curve == rates[0] for curve in rates)
+    rates = ReturnRates(LifeTable(64), 64)
+    assert all(rates[kind] == rates[0] for kind in range(NUM_KINDS))
 
 
 def test_rates_follow_what_was_seen_and_never_rise_with_age() -> None:
@@ -69,10 +69,11 @@ def test_rates_follow_what_was_seen_and_never_rise_with_age() -> None:
             table.count_visit(one, number * 4)
             if number % divisor == 0:
                 table.count_return(one, 1, number * 4 + 2)
-    rates = return_rates(table, 64)
+    rates = ReturnRates(table, 64)
     assert rates[1][0] > 3 * rates[2][0] > 0
     assert rates[1][0] > rates[5][0] > rates[2][0]  # of kind 5 nothing is known: it is taken as average
-    for curve in rates:
+    table.count_return(visit(0, kind=2), 1, 2)  # what happens later makes no difference
+    for curve in (rates[kind] for kind in range(NUM_KINDS)):
         assert curve == sorted(curve, reverse=True)
         assert curve[-1] == 0
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from copy import copy
-from typing import Self
+from math import inf
+from typing import NamedTuple, Self
 
 from anaphora.kvcache.eviction.life_table import NUM_STEPS, LifeTable
 from anaphora.kvcache.eviction.policy import Victim
-from anaphora.kvcache.eviction.return_rates import Curve, return_rates
+from anaphora.kvcache.eviction.return_rates import ReturnRates
 from anaphora.kvcache.eviction.visit import NUM_KINDS, Visit
 from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.extent_heap import ExtentHeap
@@ -15,8 +16,18 @@ MIN_RETURNS = 200
 """Blocks that must have been asked for again before anything is believed. Until then: least recently used."""
 LEARN_EVERY = 128
 """Visits after which the rates are worked out anew."""
-MARGIN = 0.8
+MARGIN = 0.65
 """A block goes before the one used longest ago only if its rate of return is less than so much of that one's."""
+GRAIN = 1 / 64
+"""Rates are looked up again when ages have grown by so much of the pool: the life table's first step."""
+
+
+class Head(NamedTuple):
+    """The oldest leaf of a kind of visit: its rate of return, its rank, and the kind. Infinite where there is none."""
+
+    rate: float
+    rank: float
+    kind: int
 
 
 class DefaultEviction:
@@ -28,8 +39,12 @@ class DefaultEviction:
     def __init__(self, num_blocks: int) -> None:
         self._num_blocks = num_blocks
         self._table = LifeTable(num_blocks)
-        self._rates: list[Curve] | None = None
+        self._rates: ReturnRates | None = None
         self._leaves = [ExtentHeap() for _ in range(NUM_KINDS)]
+        self._heads = [Head(inf, inf, kind) for kind in range(NUM_KINDS)]
+        self._changed: set[int] = set()
+        """Kinds whose head may be another one than ``_heads`` says."""
+        self._looked_up_at = 0
         self._now = 0
         self._num_visits = 0
         self._num_returns = 0
@@ -37,19 +52,26 @@ class DefaultEviction:
 
     def add(self, extent: Extent, position: int) -> None:
         assert extent.visit is not None
-        self._leaves[extent.visit.kind].add(extent, extent.released_at - position)
+        kind = extent.visit.kind
+        self._leaves[kind].add(extent, extent.released_at - position)
+        self._changed.add(kind)
 
     def remove(self, extent: Extent) -> None:
         assert extent.visit is not None
-        self._leaves[extent.visit.kind].remove(extent)
+        kind = extent.visit.kind
+        self._leaves[kind].remove(extent)
+        self._changed.add(kind)
 
     def pop_victim(self) -> Victim:
         going = self._going
         leaves = self._leaves[going.kind] if going else None
         if not leaves or leaves.first()[1].visit is not going:
-            leaves = self._choose()
+            leaves = self._leaves[self._choose()]
             self._going = leaves.first()[1].visit
-        return Victim(leaves.pop(), as_a_whole=True)
+        victim = leaves.pop()
+        assert victim.visit is not None
+        self._changed.add(victim.visit.kind)
+        return Victim(victim, as_a_whole=True)
 
     def __len__(self) -> int:
         return sum(map(len, self._leaves))
@@ -57,6 +79,7 @@ class DefaultEviction:
     def clone(self) -> Self:
         other = copy(self)
         other._leaves = [leaves.copy() for leaves in self._leaves]
+        other._heads, other._changed = list(self._heads), set(self._changed)
         return other
 
     def come_back(self, extents: Iterable[Extent], now: int) -> None:
@@ -78,18 +101,27 @@ class DefaultEviction:
         self._table.count_visit(visit, now)
         self._num_visits += 1
         if self._num_visits % LEARN_EVERY == 0 and self._num_returns >= MIN_RETURNS:
-            self._rates = return_rates(self._table, self._num_blocks)
+            self._rates = ReturnRates(self._table, self._num_blocks)
+            self._changed.update(range(NUM_KINDS))
 
-    def _choose(self) -> ExtentHeap:
+    def _choose(self) -> int:
         """The kind whose oldest leaf goes next."""
-        heads = [(*leaves.first(), leaves) for leaves in self._leaves if leaves]
-        _, oldest, oldest_leaves = min(heads, key=lambda head: head[0])
-        if self._rates is None:
-            return oldest_leaves
-        rate, _, leaves = min(
-            [(self.rate(extent), rank, leaves) for rank, extent, leaves in heads], key=lambda e: e[:2]
-        )
-        return leaves if rate < MARGIN * self.rate(oldest) else oldest_leaves
+        if self._now - self._looked_up_at > GRAIN * self._num_blocks:
+            self._looked_up_at = self._now
+            self._changed.update(range(NUM_KINDS))
+        for kind in self._changed:
+            self._heads[kind] = self._head(kind)
+        self._changed.clear()
+        oldest = min(self._heads, key=_rank)
+        least = min(self._heads)
+        return least.kind if least.rate < MARGIN * oldest.rate else oldest.kind
+
+    def _head(self, kind: int) -> Head:
+        leaves = self._leaves[kind]
+        if not leaves:
+            return Head(inf, inf, kind)
+        (rank,), extent = leaves.first()
+        return Head(self.rate(extent) if self._rates else 0.0, rank, kind)
 
     def rate(self, extent: Extent) -> float:
         """The rate of return at the extent's age, between those of the two steps next to it; once any is learnt."""
@@ -102,3 +134,7 @@ class DefaultEviction:
             return curve[step]
         way = (age - edges[step]) / (edges[step + 1] - edges[step])
         return curve[step] + (curve[step + 1] - curve[step]) * way
+
+
+def _rank(head: Head) -> float:
+    return head.rank

@@ -31,11 +31,13 @@ class LifeTable:
         self._waiting: list[deque[Visit]] = [deque(maxlen=MAX_WAITING) for _ in range(NUM_STEPS)]
         """Visits that have not reached the step yet, the oldest first."""
         self._num_visits = 0
+        self._now = 0
 
     def count_visit(self, visit: Visit, now: int) -> None:
         """Blocks were left ``now``. All earlier visits age until then."""
-        self._waiting[0].append(visit)
-        self._advance(now)
+        if now > self._now:
+            self._advance(now)
+        self._enter(visit, 0)
         self._num_visits += 1
         if self._num_visits % HALF_LIFE == 0:
             for table in (self.entered, self.returned):
@@ -51,11 +53,15 @@ class LifeTable:
         return bisect_right(self.edges, age) - 1
 
     def _advance(self, now: int) -> None:
+        self._now = now
         for step, waiting in enumerate(self._waiting):
             latest = now - self.edges[step]
             while waiting and waiting[0].left_at <= latest:
-                visit = waiting.popleft()
-                if visit.num_left:
-                    self.entered[visit.kind][step] += visit.num_left / visit.num_blocks
-                    if step + 1 < NUM_STEPS:
-                        self._waiting[step + 1].append(visit)
+                self._enter(waiting.popleft(), step)
+
+    def _enter(self, visit: Visit, step: int) -> None:
+        """The visit has reached the step, and waits for the next one if anything of it is left."""
+        if visit.num_left:
+            self.entered[visit.kind][step] += visit.num_left / visit.num_blocks
+            if step + 1 < NUM_STEPS:
+                self._waiting[step + 1].append(visit)

@@ -1,11 +1,14 @@
 """From counted returns to what it is worth to keep a block: expected returns per block of room and time."""
 
+from itertools import accumulate
+from operator import mul
+
 from anaphora.kvcache.eviction.life_table import NUM_STEPS, LifeTable
 from anaphora.kvcache.eviction.visit import NUM_KINDS, is_brief
 
 TRUST = 3.0
 """A kind's own chance at an age counts against its estimate as soon as it has more than about so many returns."""
-KIND_TRUST = 8.0
+KIND_TRUST = 4.0
 """The same for a kind's chances at all ages, against those of all kinds with like answers."""
 ANSWER_TRUST = 1.0
 """The same for the chances after brief or long answers, against those after any."""
@@ -16,19 +19,28 @@ MAX_CHANCE = 0.95
 Curve = list[float]
 
 
-def return_rates(table: LifeTable, num_blocks: int) -> list[Curve]:
+class ReturnRates:
     """For each kind of visit and step of age: the best rate of returns, per block kept and block stored meanwhile.
 
     The best over all times at which one may stop waiting, as an index of Gittins' sort; and never more than at an
-    earlier step. A kind's curve is drawn towards that of its like where little has been seen of it.
+    earlier step. A kind's chances, those of a :class:`LifeTable` when this was made, are drawn towards those of its
+    like where little has been seen of it. Curves are drawn when they are asked for: many never are.
     """
-    chances = _chances(table)
-    rates: list[Curve] = []
-    for curve in chances:
-        rates.append([_best_rate(curve, table.edges, step, HORIZON * num_blocks) for step in range(NUM_STEPS)])
-        for step in range(1, NUM_STEPS):
-            rates[-1][step] = min(rates[-1][step - 1 : step + 1])
-    return rates
+
+    def __init__(self, table: LifeTable, num_blocks: int) -> None:
+        self._chances = _chances(table)
+        self._edges = table.edges
+        self._horizon = HORIZON * num_blocks
+        self._curves: dict[int, Curve] = {}
+
+    def __getitem__(self, kind: int) -> Curve:
+        """A rate for each step of age."""
+        curve = self._curves.get(kind)
+        if curve is None:
+            chances = self._chances[kind]
+            rates = [_best_rate(chances, self._edges, step, self._horizon) for step in range(NUM_STEPS)]
+            curve = self._curves[kind] = list(accumulate(rates, min))
+        return curve
 
 
 def _chances(table: LifeTable) -> list[Curve]:
@@ -53,12 +65,12 @@ def _factor(table: LifeTable, shape: int, by_answer: dict[bool, Curve]) -> float
     num_returned = num_expected = KIND_TRUST
     for kind in (shape, shape + NUM_KINDS // 2):
         num_returned += sum(table.returned[kind])
-        num_expected += sum(e * c for e, c in zip(table.entered[kind], by_answer[is_brief(kind)], strict=True))
+        num_expected += sum(map(mul, table.entered[kind], by_answer[is_brief(kind)]))
     return num_returned / num_expected
 
 
 def _sum(table: list[Curve], kinds: "range | list[int]") -> Curve:
-    return [sum(table[kind][step] for kind in kinds) for step in range(NUM_STEPS)]
+    return [sum(column) for column in zip(*[table[kind] for kind in kinds], strict=True)]
 
 
 def _blend(returned: Curve, entered: Curve, expected: Curve, trust: float) -> Curve:
