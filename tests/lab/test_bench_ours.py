@@ -36,7 +36,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_both_experiments_on_a_server_of_our_own(tmp_path: Path, model: Path, arms: str) -> None:
     out = tmp_path / "r"
     few_threads = ["--server-option", "--num-threads=1"]
-    assert run(["bench", "all", "--model", str(model), "--arms", arms, "--out", str(out), *LONG, *few_threads]) == 0
+    which = ["--model", str(model)] if arms == "auto" else ["--launch", f"ours:{model}"]
+    assert run(["bench", "all", *which, "--arms", arms, "--out", str(out), *LONG, *few_threads]) == 0
     results: dict[str, Any] = json.loads((out / "results.json").read_text("utf-8"))
     experiments = results["experiments"]
     for experiment in experiments.values():

@@ -25,6 +25,14 @@ class Arms(StrEnum):
 TargetOption = Annotated[
     str, typer.Option(help="'ours': a server that is started for the run; or a base URL, with or without /v1.")
 ]
+LaunchOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COMMAND",
+        help="Another server that is started for the run: ours:MODEL, vllm:MODEL, sglang:MODEL, llama.cpp:MODEL, or a "
+        "command line with {port} and, where its cache can be switched, {prefix_flag} in it.",
+    ),
+]
 ModelOption = Annotated[
     str | None,
     typer.Option(help="Ours: folder, .gguf file or hub name (default: SmolLM2-135M-Instruct). URL: the model's name."),
@@ -36,7 +44,7 @@ ApiKeyEnvOption = Annotated[
 ArmsOption = Annotated[
     Arms,
     typer.Option(
-        help="How off requests miss: a second server without caching (ours only), a cache_salt of their own, or "
+        help="How off requests miss: a second server without caching (started ones only), a salt of their own, or "
         "other words in front. auto: by salt where that is proved to work, else by nonce."
     ),
 ]
@@ -61,6 +69,7 @@ def register(app: typer.Typer) -> None:
 def bench(
     experiment: Annotated[Experiment, typer.Argument(help="Which experiment.")],
     target: TargetOption = "ours",
+    launch: LaunchOption = None,
     model: ModelOption = None,
     api_key_env: ApiKeyEnvOption = None,
     arms: ArmsOption = Arms.AUTO,
@@ -87,6 +96,7 @@ def bench(
     options = BenchOptions(
         experiments=EXPERIMENTS if experiment is Experiment.ALL else (experiment.value,),
         target=target,
+        launch=launch,
         model=model,
         api_key_env=api_key_env,
         arms=arms.value,

@@ -20,7 +20,8 @@ from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
 from anaphora.lab.runner import Expected, Observer, Runner
 from anaphora.lab.targets.base import PromptTokenizer, Target
-from anaphora.lab.targets.managed import ManagedServer, free_port, serve_command
+from anaphora.lab.targets.launch import LaunchCommand, ours
+from anaphora.lab.targets.managed import ManagedServer, free_port
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.targets.tokenizer import LocalTokenizer
 from anaphora.traces.records import RECORDS_FILE, RecordWriter, RunHeader
@@ -35,7 +36,7 @@ async def run_bench(options: BenchOptions, folder: Path, observer: Observer) -> 
     async with AsyncExitStack() as stack:
         writer = stack.enter_context(RecordWriter(folder / RECORDS_FILE))
         if options.target == OURS:
-            servers = await _start_ours(options, folder, stack, observer)
+            servers = await _start(options, folder, stack, observer)
         else:
             servers = {"main": await _reach(options, stack, observer)}
         await measure(options, servers, writer, observer)
@@ -72,18 +73,22 @@ async def send(plan: Plan, servers: Mapping[str, Target], writer: RecordWriter, 
     await runner.run(plan.trials, plan.expected)
 
 
-async def _start_ours(
+async def _start(
     options: BenchOptions, folder: Path, stack: AsyncExitStack, observer: Observer
 ) -> dict[str, OpenAITarget]:
+    """The servers of the run: ours or another one's, one for each arm where a flag makes the arms."""
     targets: dict[str, OpenAITarget] = {}
+    launch = LaunchCommand.parse(options.launch) if options.launch else ours(options.model)
     for name in ("on", "off") if options.arms == "flag" else ("main",):
         port = free_port()
-        command = serve_command(options.model, port, prefix_caching=name != "off", extra=options.server_options)
+        command = launch.of(port, prefix_caching=name != "off", extra=options.server_options)
         observer.note(f"starting the server{'' if name == 'main' else f' with caching {name}'}")
         server = await stack.enter_async_context(ManagedServer(command, folder / f"server-{name}.log"))
         target = OpenAITarget(BaseUrl.parse(f"http://127.0.0.1:{port}"), clock=time.monotonic_ns)
         await server.wait_until_ready(target, limit_s=options.wait_s, on_wait=observer.waiting)
         await _prepare(target, None, stack)
+        if options.launch is not None:
+            await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
         targets[name] = target
     return targets
 
@@ -108,7 +113,7 @@ async def _prepare(target: OpenAITarget, model: str | None, stack: AsyncExitStac
 
 async def _describe(options: BenchOptions, target: OpenAITarget, plan: Plan) -> dict[str, Any]:
     return {
-        "kind": "ours" if options.target == OURS else "OpenAI-compatible",
+        "kind": "ours" if options.is_ours else "OpenAI-compatible",
         "base_url": "a server started for the run" if options.target == OURS else str(target.base),
         "model": target.model,
         "version": await target.version(),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from anaphora.errors import ConfigError
+from anaphora.lab.targets.launch import PREFIX_FLAG, LaunchCommand
 
 OURS = "ours"
 EXPERIMENTS = ("switch", "gradient")
@@ -37,6 +38,9 @@ class BenchOptions:
     """A model folder or name whose tokenizer stands in for a target that does not tokenise for others."""
     seed: int = 0
     wait_s: float = 300.0
+    launch: str | None = None
+    """Another server that is started for the run: a preset with a model, or a command line; see
+    :class:`anaphora.lab.targets.launch.LaunchCommand`."""
     server_options: tuple[str, ...] = field(default=())
     """Further options of the managed server, each as one ``--name=value``."""
 
@@ -46,12 +50,21 @@ class BenchOptions:
                 raise ConfigError(f"{_flag(name)} must be at least {least}")
         if not self.lengths or min(self.lengths) < 16 or len(set(self.lengths)) < len(self.lengths):
             raise ConfigError("--lengths takes different numbers of at least 16 tokens, like 256,512,1024")
+        if self.launch is not None and (self.target != OURS or self.model is not None):
+            raise ConfigError("--launch says which server and model to start: leave out --target and --model")
         if self.target != OURS and self.arms == "flag":
             raise ConfigError(
-                "--arms flag needs a server that is started for the run: use --target ours, or another --arms"
+                "--arms flag needs a server that is started for the run: use --target ours, --launch, or another --arms"
             )
+        if self.arms == "flag" and self.launch is not None and not LaunchCommand.parse(self.launch).has_switch:
+            raise ConfigError(f"--arms flag needs a place for the flag in --launch: write {PREFIX_FLAG} there")
         if self.target != OURS and self.server_options:
             raise ConfigError("--server-option goes to a server that is started for the run: leave it out with a URL")
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the server is our own."""
+        return self.target == OURS and (self.launch is None or self.launch.startswith(f"{OURS}:"))
 
     def command(self) -> str:
         """The command line that asks the same again."""

@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,13 +22,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def serve_command(model: str | None, port: int, *, prefix_caching: bool, extra: Sequence[str] = ()) -> list[str]:
-    """The command line of our own server, run by this very interpreter."""
-    flag = "--enable-prefix-caching" if prefix_caching else "--no-enable-prefix-caching"
-    place = ["--host", "127.0.0.1", "--port", str(port)]
-    return [sys.executable, "-m", "anaphora", "serve", *([model] if model else []), *place, flag, *extra]
 
 
 class ManagedServer:
