@@ -1,1 +1,1 @@
-"""The Llama family in plain torch: weights, rotary embedding, paged keys and values, attention behind one seam."""
+"""The Llama family in torch: weights, rotary embedding, paged keys and values, attention behind one seam, kernels."""

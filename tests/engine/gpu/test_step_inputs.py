@@ -12,7 +12,7 @@ from anaphora.engine.gpu.launcher import compute
 from anaphora.engine.gpu.memory import largest_step
 from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
 from anaphora.engine.input_batch import Chunk, forward_batch
-from anaphora.models.attention.tiles import DECODE
+from anaphora.models.device.attention import PLAIN_TILES
 from anaphora.types import RequestId
 from tests.engine.gpu.emulated import CPU, emulated_launcher, emulated_model
 from tests.engine.harness import config_for
@@ -51,7 +51,7 @@ def test_every_list_in_its_place_and_padding_after_it(tiny_folders: dict[str, Pa
     host, inputs = HostInputs(room, pinned=False), DeviceInputs(room, CPU)
     host.tensor.fill_(99)
     inputs.send(host, host.fill(flat, plan))
-    batch = inputs.batch(6, 5, DECODE, None, SAMPLED)
+    batch = inputs.batch(6, 5, PLAIN_TILES, None, SAMPLED)
     assert batch.token_ids.tolist() == [7, 8, 9, 5, 0, 0]
     assert batch.positions.tolist() == [4, 5, 6, 9, 0, 0]
     assert batch.slots.tolist() == [4, 5, 6, 17, -1, -1]
@@ -59,7 +59,7 @@ def test_every_list_in_its_place_and_padding_after_it(tiny_folders: dict[str, Pa
     assert batch.tasks.part_start.tolist() == [*plan.part_start, *[plan.num_parts] * 2]
     assert batch.tasks.num_tasks.tolist() == [plan.num_tasks]
     assert batch.tasks.work[: len(plan.work)].tolist() == plan.work.tolist()
-    assert inputs.batch(1, 1, DECODE, None, SAMPLED).tasks.work.data_ptr() % 16 == 0
+    assert inputs.batch(1, 1, PLAIN_TILES, None, SAMPLED).tasks.work.data_ptr() % 16 == 0
 
 
 @pytest.mark.parametrize("short", ["num_tokens", "num_rows", "num_listed", "num_work"])

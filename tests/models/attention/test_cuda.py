@@ -27,10 +27,9 @@ CHEAP = SharingCost(per_run=8, per_query=1, max_query_len=20)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles and splits so small that few tokens need many of them."""
     monkeypatch.setattr(cuda, "SHARING", CHEAP)
-    for name in ("DECODE", "EXTEND", "PREFILL", "BATCH_INVARIANT"):
-        config = getattr(tiles, name)
-        small = replace(config, rows=min(config.rows, 32), columns=32, fixed_split=32 if config.fixed_split else 0)
-        monkeypatch.setattr(tiles, name, small)
+    monkeypatch.setattr(tiles, "FIXED_SPLIT", 32)
+    small = {name: replace(config, rows=min(config.rows, 32), columns=32) for name, config in tiles.HOPPER.items()}
+    monkeypatch.setattr(tiles, "HOPPER", small)
 
 
 def attention(head_dim: int, *, batch_invariant: bool = False) -> CudaAttention:
@@ -41,6 +40,7 @@ def attention(head_dim: int, *, batch_invariant: bool = False) -> CudaAttention:
         block_size=BLOCK_SIZE,
         device=torch.device("cpu"),
         num_sms=8,
+        dtype=torch.float32,
         batch_invariant=batch_invariant,
     )
 

@@ -61,7 +61,7 @@ def compute(model: DeviceLM, kv: PagedKVCache, batch: FlatBatch, plan: TaskPlan,
     host, inputs = HostInputs(room, pinned=model.device.type == "cuda"), DeviceInputs(room, model.device)
     inputs.send(host, host.fill(batch, plan))
     workspace = model.attention.workspace(plan.num_parts)
-    return model.forward(inputs.batch(room.num_tokens, room.num_rows, plan.config, workspace, sampled), kv)
+    return model.forward(inputs.batch(room.num_tokens, room.num_rows, plan.config, workspace, sampled, plan), kv)
 
 
 class PassLauncher:

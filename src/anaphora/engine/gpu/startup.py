@@ -48,6 +48,7 @@ def load_on_gpu(config: EngineConfig, checkpoint: Checkpoint, device: torch.devi
         model, kv, room=captured_room(plan, config.block_size), buckets=buckets, capture=CudaCapture(device)
     )
     started_s = time.perf_counter()
+    model.attention.warm_up(plan.scheduler.max_num_batched_tokens)
     launcher.capture_all()
     logger.info("captured steps of up to %d tokens in %.1f s", launcher.max_num_tokens, time.perf_counter() - started_s)
     return GpuRunner(launcher, block_size=config.block_size, max_model_len=plan.max_model_len), plan

@@ -27,7 +27,7 @@ class Room:
     num_rows: int
     """Rows of logits."""
     num_listed: int
-    """Rows of the flat batch as tasks name them; shared tasks name them again."""
+    """Rows of the flat batch that shared tasks name; of two shared runs, twice."""
     num_work: int
     """Words of tasks and block tables."""
     num_parts: int
@@ -39,9 +39,9 @@ class Room:
         return cls(batch.num_tokens, len(batch.logits_rows), len(plan.tokens), len(plan.work), plan.num_parts)
 
     def holds(self, batch: FlatBatch, plan: TaskPlan) -> bool:
-        """Whether a step fits."""
+        """Whether a step fits, and is all that there is to do."""
         need = Room.of(batch, plan)
-        return all(getattr(need, name) <= getattr(self, name) for name in self.__slots__)
+        return plan.beside is None and all(getattr(need, name) <= getattr(self, name) for name in self.__slots__)
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
@@ -99,9 +99,15 @@ class DeviceInputs:
         self.tensor[:num_words].copy_(host.tensor[:num_words], non_blocking=True)
 
     def batch(
-        self, num_tokens: int, num_rows: int, config: TileConfig, workspace: object, sampled: torch.Tensor
+        self,
+        num_tokens: int,
+        num_rows: int,
+        config: TileConfig,
+        workspace: object,
+        sampled: torch.Tensor,
+        plan: TaskPlan | None = None,
     ) -> DeviceBatch:
-        """Views of the first ``num_tokens`` tokens and ``num_rows`` rows of logits."""
+        """Views of the first ``num_tokens`` tokens and ``num_rows`` rows of logits. ``plan``: if for this one alone."""
         views = (self.tensor[start : start + size] for start, size in self.room.places)
         token_ids, positions, slots, part_start, logits_rows, num_tasks, listed, work = views
         return DeviceBatch(
@@ -118,5 +124,7 @@ class DeviceInputs:
                 positions=positions[:num_tokens],
                 part_start=part_start[: num_tokens + 1],
                 workspace=workspace,
+                may_join=plan is None or plan.num_parts > 0,
+                beside=None if plan is None else plan.beside,
             ),
         )

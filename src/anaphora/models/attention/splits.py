@@ -5,12 +5,15 @@ import numpy.typing as npt
 
 from anaphora.models.attention.tiles import TileConfig
 
-MAX_ROUNDS = 8
-"""Splits are tried up to so many tasks for each program."""
+LengthArray = npt.NDArray[np.int64]
+ROUNDS = (1, 2, 3, 4, 6, 8)
+"""Tasks of each program that are aimed at; also, into how many splits the longest segment is cut."""
 
 
-def split_keys(lengths: npt.NDArray[np.int64], config: TileConfig, num_kv_heads: int, num_programs: int) -> list[int]:
-    """Keys of a split, for each of the segments of ``lengths`` keys.
+def split_keys(
+    lengths: LengthArray, num_rows: LengthArray, config: TileConfig, num_kv_heads: int, num_programs: int
+) -> list[int]:
+    """Keys of a split, for each of the segments of ``lengths`` keys and ``num_rows`` query rows.
 
     ``num_programs`` run side by side, each doing tasks one after another. Segments of equal length are cut alike.
     """
@@ -18,23 +21,39 @@ def split_keys(lengths: npt.NDArray[np.int64], config: TileConfig, num_kv_heads:
         return [config.fixed_split] * len(lengths)
     if not len(lengths):
         return []
-    longest = _best_split(lengths, config, num_kv_heads, num_programs)
-    num_splits = -(-lengths // longest)
-    pieces = -(-lengths // num_splits)
-    rounded: list[int] = (-(-pieces // config.columns) * config.columns).tolist()
-    return rounded
-
-
-def _best_split(lengths: npt.NDArray[np.int64], config: TileConfig, num_kv_heads: int, num_programs: int) -> int:
-    """The length of splits that ends first if every task takes its keys and a constant."""
     columns = config.columns
+    longest = _candidates(lengths, columns, num_kv_heads, num_programs)
+    num_splits = -(-lengths // longest[:, None])
+    pieces = -(-lengths // (num_splits * columns)) * columns
+    num_splits = -(-lengths // pieces)
+    ends = _end(pieces, num_splits, num_rows, config, num_programs / num_kv_heads)
+    best: list[int] = pieces[int(np.argmin(ends))].tolist()
+    return best
+
+
+def _candidates(lengths: LengthArray, columns: int, num_kv_heads: int, num_programs: int) -> LengthArray:
+    """Lengths of splits worth trying, the longest first."""
     work = int(lengths.sum()) * num_kv_heads
-    candidates = {-(-int(lengths.max()) // columns) * columns}
-    for rounds in range(1, MAX_ROUNDS + 1):
-        even = max(columns, -(-work // (rounds * num_programs * columns)) * columns)
-        candidates |= {even, even + columns, even + 2 * columns}  # what is cut off last must not begin a round
-    longest = np.array(sorted(candidates, reverse=True))
-    num_tasks = (-(-lengths // longest[:, None])).sum(1) * num_kv_heads
-    rounds_taken = -(-num_tasks // num_programs)
-    spans = np.minimum(longest, lengths.max()) + config.overhead_tokens
-    return int(longest[np.argmin(rounds_taken * spans)])
+    found = {-(-int(lengths.max()) // columns)}
+    for rounds in ROUNDS:
+        even = max(1, -(-work // (rounds * num_programs * columns)))
+        found |= {even, even + 1, even + 2}  # what is cut off last must not begin a round
+        found.add(-(-int(lengths.max()) // (rounds * columns)))
+    return np.array(sorted(found, reverse=True)) * columns
+
+
+def _end(
+    pieces: LengthArray, num_splits: LengthArray, num_rows: LengthArray, config: TileConfig, num_side_by_side: float
+) -> LengthArray:
+    """When the last task ends, in keys read, for each candidate. Arrays ``[candidates, segments]``.
+
+    Tasks run in rounds, the longest first, so that a round lasts as long as its first task. A task takes its keys, a
+    constant and, if it is one of several, the storing and joining of its rows.
+    """
+    time = pieces + config.task_keys + config.row_keys * np.where(num_splits > 1, num_rows, 0)
+    order = np.argsort(-pieces, axis=1, kind="stable")
+    done = np.cumsum(np.take_along_axis(num_splits, order, axis=1), axis=1)
+    rounds_begun = np.ceil(done / num_side_by_side)
+    begins = np.diff(rounds_begun, axis=1, prepend=0)
+    ends: LengthArray = (np.take_along_axis(time, order, axis=1) * begins).sum(1)
+    return ends

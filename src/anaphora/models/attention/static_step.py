@@ -18,7 +18,7 @@ class StepCapacity:
     """Entries of block tables in all; shared blocks count once."""
     num_tasks: int = 2048
     num_listed: int = 1024
-    """Entries of the list of tokens beyond the first ``num_tokens``: queries of shared runs."""
+    """Queries of shared runs; a query of two runs counts twice."""
     num_parts: int = 2048
 
 
@@ -32,9 +32,8 @@ class StaticStep:
         self.capacity = capacity
         sizes = {
             "num_tasks": 1,
-            "positions": capacity.num_tokens,
             "part_start": capacity.num_tokens + 1,
-            "tokens": capacity.num_tokens + capacity.num_listed,
+            "tokens": capacity.num_listed,
             "work": capacity.num_tasks * TASK_WORDS + capacity.num_blocks,
         }
         starts = [0]
@@ -70,7 +69,6 @@ class StaticStep:
 def _arrays(plan: TaskPlan) -> dict[str, np.ndarray]:
     return {
         "num_tasks": np.array([plan.num_tasks], dtype=np.int32),
-        "positions": plan.positions,
         "part_start": plan.part_start,
         "tokens": plan.tokens,
         "work": plan.work,

@@ -9,6 +9,7 @@ Only numpy and integers: the plan is made while the GPU runs the step before.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,9 @@ from anaphora.models.batch import SequenceSpan
 
 IntArray = npt.NDArray[np.int32]
 TASK_WORDS = 8
-"""Words of a task: the place of its first query in the list of tokens, their number, first key, end of keys, where
-block 0 of its request would stand in the array of work, how many parts its queries have before it; two are spare."""
+"""Words of a task: first row of its queries in the flat batch, or ``-1 - place`` if they are listed from ``place`` on;
+their number; first key; end of keys; where block 0 of its request would stand in the array of work; how many parts its
+queries have before it; end of the keys that its first query sees, the next seeing one more; one is spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,11 @@ class TaskPlan:
     work: IntArray
     """Tasks, ``TASK_WORDS`` each, and behind them pieces of block tables: one array, so that one copy brings both."""
     tokens: IntArray
-    """Rows of the flat batch, as tasks name them; the first ``T`` are all rows in order."""
-    positions: IntArray
-    """``[T]``."""
+    """Rows of the flat batch: the queries of shared runs, which may be of requests far apart."""
     part_start: IntArray
     """``[T + 1]``: where each query's parts begin. A query with a single task has none: it needs no joining."""
+    beside: Any = None
+    """What else must be attended to, which no graph can hold: the back end's own affair. None if nothing is left."""
 
     @property
     def num_parts(self) -> int:
@@ -47,13 +49,15 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """``count`` query tokens from place ``first`` of the list, and keys ``[start, end)``, to be cut into tasks."""
+    """``count`` queries, ``first`` as in a task, and keys ``[start, end)``, to be cut into tasks."""
 
     first: int
     count: int
     start: int
     end: int
     table: int
+    seen_by_first: int
+    """End of the keys that the first query sees."""
     owner: int
     """A request that has these queries: the parts before this segment are the parts it has so far."""
 
@@ -61,13 +65,18 @@ class _Segment:
 class TaskBuilder:
     """Collects the segments of a step: the shared runs first, parents before children, then every request's own."""
 
-    def __init__(self, spans: Sequence[SequenceSpan], block_size: int, tokens_per_tile: int) -> None:
+    def __init__(
+        self, spans: Sequence[SequenceSpan], block_size: int, config: TileConfig, *, group: int, num_tokens: int
+    ) -> None:
+        """``group``: query heads that share a KV head. ``num_tokens``: of the flat batch, which may hold others too."""
         self._spans = spans
         self._block_size = block_size
-        self._tokens_per_tile = tokens_per_tile
-        self._num_tokens = max((span.query_start + span.query_len for span in spans), default=0)
-        self._tokens: list[IntArray] = [np.arange(self._num_tokens, dtype=np.int32)]
-        self._num_listed = self._num_tokens
+        self._config = config
+        self._group = group
+        self._tokens_per_tile = config.rows // group
+        self._num_tokens = num_tokens
+        self._tokens: list[IntArray] = [np.empty(0, dtype=np.int32)]
+        self._num_listed = 0
         self._blocks: list[IntArray] = []
         self._num_blocks = 0
         self._runs: list[tuple[SharedRun, list[_Segment]]] = []
@@ -86,13 +95,14 @@ class TaskBuilder:
             for first in range(0, span.query_len, self._tokens_per_tile):
                 count = min(self._tokens_per_tile, span.query_len - first)
                 end = first_position + first + count
-                self._own.append(_Segment(span.query_start + first, count, start, end, table, index))
+                self._own.append(_Segment(span.query_start + first, count, start, end, table, end - count + 1, index))
 
-    def build(self, config: TileConfig, num_kv_heads: int, num_programs: int) -> TaskPlan:
+    def build(self, num_kv_heads: int, num_programs: int) -> TaskPlan:
         """Cut the segments into tasks and number the parts of every query."""
         segments = [segment for _, group in self._runs for segment in group] + self._own
         lengths = np.array([segment.end - segment.start for segment in segments], dtype=np.int64)
-        pieces = split_keys(lengths, config, num_kv_heads, num_programs)
+        num_rows = np.array([segment.count for segment in segments], dtype=np.int64) * self._group
+        pieces = split_keys(lengths, num_rows, self._config, num_kv_heads, num_programs)
         before = [0] * len(self._spans)
         cuts = iter(pieces)
         tasks: list[tuple[int, ...]] = []
@@ -110,11 +120,10 @@ class TaskBuilder:
         table = np.array(tasks, dtype=np.int32).reshape(-1, TASK_WORDS)
         table[:, 4] += table.size
         return TaskPlan(
-            config,
+            self._config,
             len(tasks),
             np.concatenate([table.ravel(), *self._blocks]),
             np.concatenate(self._tokens),
-            self._positions(),
             np.concatenate([[0], np.cumsum(num_parts_of)]).astype(np.int32),
         )
 
@@ -124,10 +133,10 @@ class TaskBuilder:
         table = self._list_blocks(spans[0], run.start, run.end)
         place, self._num_listed = self._num_listed, self._num_listed + len(rows)
         self._tokens.append(rows)
-        start, end = run.start * self._block_size, run.end * self._block_size
+        start, end, size = run.start * self._block_size, run.end * self._block_size, self._tokens_per_tile
         return [
-            _Segment(place + first, min(self._tokens_per_tile, len(rows) - first), start, end, table, run.members[0])
-            for first in range(0, len(rows), self._tokens_per_tile)
+            _Segment(-1 - place - first, min(size, len(rows) - first), start, end, table, end, run.members[0])
+            for first in range(0, len(rows), size)
         ]
 
     def _list_blocks(self, span: SequenceSpan, first: int, end: int) -> int:
@@ -136,18 +145,11 @@ class TaskBuilder:
         self._blocks.append(np.asarray(span.block_table[first:end], dtype=np.int32))
         return place
 
-    def _positions(self) -> IntArray:
-        positions = np.zeros(self._num_tokens, dtype=np.int32)
-        for span in self._spans:
-            rows = slice(span.query_start, span.query_start + span.query_len)
-            positions[rows] = np.arange(span.kv_len - span.query_len, span.kv_len)
-        return positions
-
     @staticmethod
     def _cut(segment: _Segment, piece: int, before: int, tasks: list[tuple[int, ...]]) -> int:
         """Append the segment as tasks of ``piece`` keys, cut at multiples of it. Returns their number."""
         starts = range(segment.start, segment.end, piece)
         for ordinal, start in enumerate(starts, before):
             end = min(start + piece, segment.end)
-            tasks.append((segment.first, segment.count, start, end, segment.table, ordinal, 0, 0))
+            tasks.append((segment.first, segment.count, start, end, segment.table, ordinal, segment.seen_by_first, 0))
         return len(starts)

@@ -18,27 +18,72 @@ class TileConfig:
     num_stages: int
     """Tiles of keys in flight."""
     programs_per_sm: int
-    overhead_tokens: int
-    """What starting a task costs, as keys that would be read in that time."""
+    task_keys: int
+    """What starting a task costs, as keys that would be met in that time."""
+    row_keys: float = 1.0
+    """What storing and joining one row of a task costs, likewise."""
     fixed_split: int = 0
     """Keys of every split, at fixed positions. 0: as many splits as fill the GPU."""
 
 
-DECODE = TileConfig(rows=16, columns=128, num_warps=8, num_stages=2, programs_per_sm=1, overhead_tokens=64)
-"""Single queries, and up to a few tokens of one request."""
-EXTEND = TileConfig(rows=64, columns=64, num_warps=8, num_stages=3, programs_per_sm=1, overhead_tokens=64)
-"""Several tokens of a request, or of many requests over blocks that they share."""
-PREFILL = TileConfig(rows=128, columns=64, num_warps=8, num_stages=3, programs_per_sm=1, overhead_tokens=64)
-"""Hundreds of tokens of one request."""
-BATCH_INVARIANT = replace(EXTEND, fixed_split=1024)
-"""For every step alike: what a query gets depends on its own request and position alone, to the bit."""
+HOPPER = {
+    "decode": TileConfig(rows=16, columns=128, num_warps=4, num_stages=3, programs_per_sm=1, task_keys=300),
+    "hit": TileConfig(rows=64, columns=64, num_warps=4, num_stages=3, programs_per_sm=1, task_keys=200),
+    "extend": TileConfig(rows=64, columns=64, num_warps=4, num_stages=3, programs_per_sm=2, task_keys=200, row_keys=2),
+    "prefill": TileConfig(rows=128, columns=64, num_warps=8, num_stages=3, programs_per_sm=1, task_keys=200),
+}
+"""Measured on an H200 (``benchmarks/gpu/tune.py``). ``decode``: tiles of a few queries; ``hit``: one request's few
+tokens; ``extend``: several tokens of many requests, or queries of many over blocks that they share; ``prefill``: tiles
+full of one request's tokens, and the same over so many keys that reading them twice would cost."""
+AMPERE = {
+    "decode": TileConfig(rows=16, columns=64, num_warps=4, num_stages=2, programs_per_sm=2, task_keys=200),
+    "hit": TileConfig(rows=64, columns=64, num_warps=8, num_stages=2, programs_per_sm=1, task_keys=200),
+    "extend": TileConfig(rows=64, columns=64, num_warps=8, num_stages=2, programs_per_sm=1, task_keys=200),
+    "prefill": TileConfig(rows=64, columns=64, num_warps=8, num_stages=2, programs_per_sm=1, task_keys=200),
+}
+"""Within 99 KiB of shared memory (8.6 and 8.9; 8.0 has more). Not measured: chosen to fit."""
+FIXED_SPLIT = 1024
+"""Keys of a split when results must not depend on the batch: the most that fills a GPU at a few thousand tokens."""
 
 
-def tile_config(rows_per_tile: int, batch_invariant: bool) -> TileConfig:
-    """The sizes for a step whose fullest tile would have so many rows."""
-    if batch_invariant:
-        return BATCH_INVARIANT
-    for config in (DECODE, EXTEND):
-        if rows_per_tile <= config.rows:
-            return config
-    return PREFILL
+def tile_configs(capability: tuple[int, int]) -> dict[str, TileConfig]:
+    """The sizes for an architecture, by name."""
+    return HOPPER if capability >= (9, 0) else AMPERE
+
+
+MANY_KEYS = 8192
+"""Of one request, from which on a tile of all its rows beats two tiles of half of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepShape:
+    """What the sizes are chosen by."""
+
+    num_requests: int
+    fewest_rows: int
+    """Query rows of the request that has fewest."""
+    most_rows: int
+    """Of the request, or of the shared run, that has most."""
+    most_keys: int
+    """Of a request."""
+
+
+def tile_config(
+    configs: dict[str, TileConfig], shape: StepShape, *, batch_invariant: bool, is_float32: bool
+) -> TileConfig:
+    """The sizes for a step.
+
+    With ``batch_invariant`` every step has the same: what a query gets depends on its own request and position alone.
+    """
+    name = "extend" if batch_invariant else _name(configs, shape)
+    config = replace(configs[name], fixed_split=FIXED_SPLIT if batch_invariant else 0)
+    return replace(config, rows=min(config.rows, 64), columns=32, num_stages=2) if is_float32 else config
+
+
+def _name(configs: dict[str, TileConfig], shape: StepShape) -> str:
+    if shape.most_rows <= configs["decode"].rows:
+        return "decode"
+    two_tiles = 2 * configs["hit"].rows
+    if shape.fewest_rows > configs["hit"].rows and (shape.most_rows > two_tiles or shape.most_keys > MANY_KEYS):
+        return "prefill"
+    return "hit" if shape.num_requests == 1 else "extend"

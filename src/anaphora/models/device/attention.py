@@ -7,7 +7,7 @@ import torch
 
 from anaphora.models.attention.prefixes import SharingCost, find_shared_runs
 from anaphora.models.attention.tasks import TASK_WORDS, TaskBuilder, TaskPlan
-from anaphora.models.attention.tiles import tile_config
+from anaphora.models.attention.tiles import TileConfig
 from anaphora.models.batch import SequenceSpan
 from anaphora.models.device.batch import DeviceTasks
 
@@ -28,6 +28,14 @@ class DeviceAttention(Protocol):
         which the pass's own keys and values are already."""
         ...
 
+    def warm_up(self, max_new_tokens: int) -> None:
+        """Build what steps of up to so many new tokens need, so that no request waits for it."""
+        ...
+
+
+PLAIN_TILES = TileConfig(rows=64, columns=32, num_warps=1, num_stages=1, programs_per_sm=1, task_keys=64)
+"""Nothing is gained by tiles here: they are small so that few tokens make several."""
+
 
 class PlainAttention:
     """The tasks by their definition, one by one, in float32: slow, and right on every device."""
@@ -42,13 +50,15 @@ class PlainAttention:
     def plan_spans(self, spans: Sequence[SequenceSpan]) -> TaskPlan:
         """See the protocol."""
         runs = [] if self._sharing is None else find_shared_runs(spans, self._block_size, self._sharing)
-        longest = max(span.query_len for span in spans)
-        config = tile_config(longest * self._group, batch_invariant=False)
-        builder = TaskBuilder(spans, self._block_size, max(1, config.rows // self._group))
+        num_tokens = max(span.query_start + span.query_len for span in spans)
+        builder = TaskBuilder(spans, self._block_size, PLAIN_TILES, group=self._group, num_tokens=num_tokens)
         builder.add(runs)
-        return builder.build(config, self._num_kv_heads, num_programs=4)
+        return builder.build(self._num_kv_heads, num_programs=4)
 
     def workspace(self, num_parts: int) -> None:
+        """Nothing."""
+
+    def warm_up(self, max_new_tokens: int) -> None:
         """Nothing."""
 
     def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor) -> None:
@@ -57,7 +67,9 @@ class PlainAttention:
         num_words = int(tasks.num_tasks) * TASK_WORDS
         for words in tasks.work[:num_words].view(-1, TASK_WORDS).tolist():
             first, num_tokens, start, end, table, ordinal = words[:6]
-            rows = tasks.tokens[first : first + num_tokens].long()
+            place = -1 - first
+            listed = tasks.tokens[place : place + num_tokens].long() if first < 0 else None
+            rows = torch.arange(first, first + num_tokens, device=queries.device) if listed is None else listed
             keys = torch.arange(start, end, device=queries.device)
             slots = tasks.work[table + keys // self._block_size].long() * self._block_size + keys % self._block_size
             hidden = keys[None, :] > tasks.positions[rows].long()[:, None]

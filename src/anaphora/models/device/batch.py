@@ -18,13 +18,17 @@ class DeviceTasks:
     work: torch.Tensor
     """Tasks, and behind them pieces of block tables."""
     tokens: torch.Tensor
-    """Rows of the flat batch, as tasks name them."""
+    """Rows of the flat batch that tasks name by their place here."""
     positions: torch.Tensor
     """``[T]``."""
     part_start: torch.Tensor
     """``[T + 1]``."""
     workspace: Any
     """Where the attention keeps parts of results; its own affair."""
+    may_join: bool = True
+    """Without it no query has parts to be joined. A captured pass must not rely on that."""
+    beside: Any = None
+    """What the attention does beside these tasks; never in a captured pass."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def load_device_model(
     linear = _fixed_linear() if batch_invariant else PlainLinear
     weights = read_weights(source, config, linear, dtype, device)
     if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
-        attention, operators = _with_triton(config, device, block_size, max_logits_rows, batch_invariant)
+        attention, operators = _with_triton(config, dtype, device, block_size, max_logits_rows, batch_invariant)
     else:
         if device.type == "cuda":
             logger.warning("triton is not installed: attention and small operators run in plain torch, slowly")
@@ -74,7 +74,12 @@ def plain_backend(config: ModelConfig, block_size: int) -> tuple[DeviceAttention
 
 
 def _with_triton(
-    config: ModelConfig, device: torch.device, block_size: int, max_logits_rows: int, batch_invariant: bool
+    config: ModelConfig,
+    dtype: torch.dtype,
+    device: torch.device,
+    block_size: int,
+    max_logits_rows: int,
+    batch_invariant: bool,
 ) -> tuple[DeviceAttention, Operators]:
     from anaphora.models.attention.cuda import CudaAttention
     from anaphora.models.device.triton_backend import TritonAttention, TritonOperators
@@ -86,6 +91,7 @@ def _with_triton(
         block_size=block_size,
         device=device,
         num_sms=torch.cuda.get_device_properties(device).multi_processor_count,
+        dtype=dtype,
         batch_invariant=batch_invariant,
     )
     adapted = TritonAttention(

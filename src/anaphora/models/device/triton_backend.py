@@ -76,14 +76,20 @@ class TritonAttention:
 
     def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor) -> None:
         """See the protocol."""
-        lists = (tasks.num_tasks, tasks.work, tasks.tokens, tasks.positions, tasks.part_start)
         attend(
             queries,
             cache,
-            TaskTensors(*lists),
+            TaskTensors(tasks.num_tasks, tasks.work, tasks.tokens, tasks.part_start),
             tasks.workspace,
             out,
             config=tasks.config,
             block_size=self._block_size,
             num_programs=self._attention.num_programs(tasks.config),
+            may_join=tasks.may_join,
         )
+        if tasks.beside is not None:
+            self._attention.attend_beside(tasks.beside, queries, cache, out)
+
+    def warm_up(self, max_new_tokens: int) -> None:
+        """See the protocol."""
+        self._attention.warm_up(max_new_tokens)

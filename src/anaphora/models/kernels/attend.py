@@ -8,9 +8,7 @@ import triton
 from anaphora.models.attention.tiles import TileConfig
 from anaphora.models.kernels.paged_attention import LOG2_E, attend_kernel, join_kernel
 
-MAX_PARTS = 128
-"""Parts of one query, at most."""
-PARTS_A_STEP = 16
+PARTS_A_STEP = 32
 """Parts joined at once: fixed, so that the order of additions is."""
 
 
@@ -22,7 +20,6 @@ class TaskTensors:
     """``[1]``."""
     work: torch.Tensor
     tokens: torch.Tensor
-    positions: torch.Tensor
     part_start: torch.Tensor
 
 
@@ -52,14 +49,16 @@ def attend(
     config: TileConfig,
     block_size: int,
     num_programs: int,
+    may_join: bool = True,
 ) -> None:
     """Attention of ``queries`` ``[T, num_heads, head_dim]`` over a layer's ``[2, num_kv_heads, num_slots, head_dim]``.
 
     ``out``: as ``queries``; rows that no task has stay as they were. Launches two kernels whose grids depend on nothing
-    but ``T``, the heads, ``config`` and ``num_programs``.
+    but ``T``, the heads, ``config`` and ``num_programs``; without ``may_join``, for plans without parts, only one.
     """
     num_tokens, num_heads, dim = queries.shape
     num_kv_heads, num_slots = cache.shape[1:3]
+    assert num_slots * dim < 2**31, "offsets within a head are 32-bit"
     padded = triton.next_power_of_2(dim)
     attend_kernel[(num_programs,)](
         queries,
@@ -67,7 +66,6 @@ def attend(
         tensors.work,
         tensors.num_tasks,
         tensors.tokens,
-        tensors.positions,
         tensors.part_start,
         workspace.parts,
         workspace.lse,
@@ -85,6 +83,8 @@ def attend(
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )
+    if not may_join:
+        return
     join_kernel[(num_tokens, num_heads)](
         tensors.part_start,
         workspace.parts,
@@ -93,7 +93,6 @@ def attend(
         NUM_HEADS=num_heads,
         DIM=dim,
         PADDED=padded,
-        MAX_PARTS=MAX_PARTS,
         STEP=PARTS_A_STEP,
         num_warps=2,
     )

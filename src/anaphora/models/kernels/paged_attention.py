@@ -14,31 +14,29 @@ LOG2_E = 1.4426950408889634
 
 @triton.jit
 def _meet(
-    query, largest, total, mixed, keys, values, table, start, end, position, scale,
+    query, largest, total, mixed, keys, values, block, start, end, position, scale,
     DIM: tl.constexpr, PADDED: tl.constexpr, BLOCK_SIZE: tl.constexpr, COLUMNS: tl.constexpr, MASKED: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The queries of a tile meet ``COLUMNS`` keys from ``start`` on: online softmax in base 2."""
+    """The queries of a tile meet ``COLUMNS`` keys from ``start`` on: online softmax in base 2, scores unscaled."""
     key = start + tl.arange(0, COLUMNS)
     dim = tl.arange(0, PADDED)
     if MASKED:
-        block = tl.load(table + key // BLOCK_SIZE, mask=key < end, other=0)
         readable = (key < end)[:, None] & (dim < DIM)[None, :]
     else:
-        block = tl.load(table + key // BLOCK_SIZE)
         readable = (key >= 0)[:, None] & (dim < DIM)[None, :]
-    at = (block.to(tl.int64) * BLOCK_SIZE + key % BLOCK_SIZE)[:, None] * DIM + dim[None, :]
+    at = (block * BLOCK_SIZE + key % BLOCK_SIZE)[:, None] * DIM + dim[None, :]
     if MASKED or PADDED != DIM:
         key_tile = tl.load(keys + at, mask=readable, other=0.0)
     else:
         key_tile = tl.load(keys + at)
-    score = tl.dot(query, tl.trans(key_tile), input_precision=PRECISION) * scale
+    score = tl.dot(query, tl.trans(key_tile), input_precision=PRECISION)
     if MASKED:
         score = tl.where((key[None, :] <= position[:, None]) & (key < end)[None, :], score, float("-inf"))
     new_largest = tl.maximum(largest, tl.max(score, 1))
     finite = tl.where(new_largest == float("-inf"), 0.0, new_largest) if MASKED else new_largest
-    weight = tl.exp2(score - finite[:, None])
-    decay = tl.exp2(largest - finite)
+    weight = tl.exp2(score * scale - (finite * scale)[:, None])
+    decay = tl.exp2((largest - finite) * scale)
     if MASKED or PADDED != DIM:
         value_tile = tl.load(values + at, mask=readable, other=0.0)
     else:
@@ -49,7 +47,7 @@ def _meet(
 
 @triton.jit
 def attend_kernel(
-    queries, cache, work, num_tasks, task_tokens, positions, part_start, parts, part_lse, out,
+    queries, cache, work, num_tasks, task_tokens, part_start, parts, part_lse, out,
     scale, num_slots,
     NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr, BLOCK_SIZE: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
@@ -64,10 +62,15 @@ def attend_kernel(
         first_token, num_tokens = tl.load(task), tl.load(task + 1)
         start, end = tl.load(task + 2), tl.load(task + 3)
         table = work + tl.load(task + 4)  # where block 0 would be: only entries from start on are read
-        ordinal = tl.load(task + 5)
+        ordinal, seen_by_first = tl.load(task + 5), tl.load(task + 6)
         active = row < num_tokens * GROUP
-        token = tl.load(task_tokens + first_token + row // GROUP, mask=active, other=0)
-        position = tl.load(positions + token, mask=active, other=2147483647)
+        place = first_token + row // GROUP
+        is_listed = first_token + 0 * row < 0  # rows of several requests; else neighbouring rows of one
+        listed = tl.load(task_tokens - 1 - first_token + row // GROUP, mask=active & is_listed, other=0)
+        token = tl.where(is_listed, listed, place)
+        position = seen_by_first - 1 + row // GROUP  # of queries that see all keys of the task, any that does
+        first_part = tl.load(part_start + token, mask=active, other=0)
+        next_part = tl.load(part_start + token + 1, mask=active, other=0)
         head = kv_head * GROUP + row % GROUP
         at = (token.to(tl.int64) * NUM_HEADS + head)[:, None] * DIM + dim[None, :]
         used = active[:, None] & (dim < DIM)[None, :]
@@ -77,34 +80,39 @@ def attend_kernel(
         largest = tl.full([ROWS], float("-inf"), tl.float32)
         total = tl.zeros([ROWS], tl.float32)
         mixed = tl.zeros([ROWS, PADDED], tl.float32)
-        seen_by_all = tl.minimum(end, tl.min(position, 0) + 1)
-        middle = start + tl.maximum(seen_by_all - start, 0) // COLUMNS * COLUMNS
+        # before the middle no key is hidden from any query
+        middle = start + tl.maximum(tl.minimum(end, seen_by_first) - start, 0) // COLUMNS * COLUMNS
+        key = tl.arange(0, COLUMNS)
+        block = tl.load(table + (start + key) // BLOCK_SIZE, mask=start + key < end, other=0)
         for column in range(start, middle, COLUMNS):
+            ahead = column + COLUMNS + key
+            # read one tile ahead: so the compiler keeps several tiles of keys and values in flight
+            next_block = tl.load(table + ahead // BLOCK_SIZE, mask=ahead < end, other=0)
             largest, total, mixed = _meet(
-                query, largest, total, mixed, keys, values, table, column, end, position, scale,
+                query, largest, total, mixed, keys, values, block, column, end, position, scale,
                 DIM, PADDED, BLOCK_SIZE, COLUMNS, False, PRECISION,
             )  # fmt: skip
+            block = next_block
         for column in range(middle, end, COLUMNS):
+            block = tl.load(table + (column + key) // BLOCK_SIZE, mask=column + key < end, other=0)
             largest, total, mixed = _meet(
-                query, largest, total, mixed, keys, values, table, column, end, position, scale,
+                query, largest, total, mixed, keys, values, block, column, end, position, scale,
                 DIM, PADDED, BLOCK_SIZE, COLUMNS, True, PRECISION,
             )  # fmt: skip
         nothing = total == 0.0
         result = mixed / tl.where(nothing, 1.0, total)[:, None]
-        first_part = tl.load(part_start + token, mask=active, other=0)
-        next_part = tl.load(part_start + token + 1, mask=active, other=0)
         is_only = (next_part == first_part)[:, None]
         tl.store(out + at, result.to(out.dtype.element_ty), mask=used & is_only)
         part = (first_part + ordinal).to(tl.int64) * NUM_HEADS + head
         tl.store(parts + part[:, None] * DIM + dim[None, :], result, mask=used & (is_only == 0))
-        lse = tl.where(nothing, float("-inf"), largest + tl.log2(tl.where(nothing, 1.0, total)))
+        lse = tl.where(nothing, float("-inf"), largest * scale + tl.log2(tl.where(nothing, 1.0, total)))
         tl.store(part_lse + part, lse, mask=active & (next_part != first_part))
 
 
 @triton.jit
 def join_kernel(
     part_start, parts, part_lse, out,
-    NUM_HEADS: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr, MAX_PARTS: tl.constexpr, STEP: tl.constexpr,
+    NUM_HEADS: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
     """One head of one token. Parts are weighed by their log-sum-exp and added ``STEP`` at a time, in order."""
     token = tl.program_id(0)
@@ -112,21 +120,21 @@ def join_kernel(
     first = tl.load(part_start + token)
     num_parts = tl.load(part_start + token + 1) - first
     if num_parts > 0:
-        every = tl.arange(0, MAX_PARTS)
-        lse = tl.load(
-            part_lse + (first + every).to(tl.int64) * NUM_HEADS + head, mask=every < num_parts, other=float("-inf")
-        )
-        largest = tl.max(lse, 0)
-        dim = tl.arange(0, PADDED)
+        largest = -float("inf")
         total = 0.0
+        dim = tl.arange(0, PADDED)
         mixed = tl.zeros([PADDED], tl.float32)
         for step in range(0, num_parts, STEP):
             index = step + tl.arange(0, STEP)
             row = (first + index).to(tl.int64) * NUM_HEADS + head
-            weight = tl.exp2(tl.load(part_lse + row, mask=index < num_parts, other=float("-inf")) - largest)
+            lse = tl.load(part_lse + row, mask=index < num_parts, other=float("-inf"))
             readable = (index < num_parts)[:, None] & (dim < DIM)[None, :]
             part = tl.load(parts + row[:, None] * DIM + dim[None, :], mask=readable, other=0.0)
-            mixed += tl.sum(part * weight[:, None], 0)
-            total += tl.sum(weight, 0)
+            new_largest = tl.maximum(largest, tl.max(lse, 0))  # finite: every query sees its first key
+            weight = tl.exp2(lse - new_largest)
+            decay = tl.exp2(largest - new_largest)
+            mixed = mixed * decay + tl.sum(part * weight[:, None], 0)
+            total = total * decay + tl.sum(weight, 0)
+            largest = new_largest
         at = (token.to(tl.int64) * NUM_HEADS + head) * DIM + dim
         tl.store(out + at, (mixed / total).to(out.dtype.element_ty), mask=dim < DIM)

@@ -75,11 +75,9 @@ def rotate_and_cache_kernel(
     result = tl.where((head < NUM_HEADS + NUM_KV_HEADS)[:, None], turned.to(raw.dtype), raw)
     is_query = head[:, None] < NUM_HEADS
     tl.store(queries + (token * NUM_HEADS + head[:, None]) * DIM + column[None, :], result, mask=inside & is_query)
-    slot = tl.load(slots + token).to(tl.int64)
-    row = (head - NUM_HEADS).to(tl.int64) * num_slots + slot
-    tl.store(
-        cache + row[:, None] * DIM + column[None, :], result, mask=inside & (slot >= 0) & (head[:, None] >= NUM_HEADS)
-    )
+    slot = tl.load(slots + token).to(tl.int64) + 0 * head[:, None]
+    at = (((head - NUM_HEADS)[:, None] * num_slots).to(tl.int64) + slot) * DIM + column[None, :]
+    tl.store(cache + at, result, mask=inside & (slot >= 0) & (head[:, None] >= NUM_HEADS))
 
 
 def rotate_and_cache(

@@ -1,0 +1,100 @@
+"""How keys are cut for a GPU of many programs, and how steps are cut into waves."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anaphora.models.attention.splits import split_keys
+from anaphora.models.attention.tiles import AMPERE, HOPPER, StepShape, tile_config, tile_configs
+from anaphora.models.attention.waves import split_into_waves
+from anaphora.models.batch import SequenceSpan
+
+DECODE = HOPPER["decode"]
+
+
+def pieces(lengths: list[int], num_programs: int = 132, num_kv_heads: int = 4) -> list[int]:
+    rows = np.full(len(lengths), 7)
+    return split_keys(np.array(lengths, dtype=np.int64), rows, DECODE, num_kv_heads, num_programs)
+
+
+def test_one_long_request_is_spread_over_all_programs() -> None:
+    assert pieces([32768]) == [1024]  # 32 splits of 4 heads on 132 programs
+
+
+def test_requests_enough_to_fill_the_gpu_are_not_cut() -> None:
+    assert pieces([4096] * 33) == [4096] * 33
+
+
+def test_a_short_request_beside_a_long_one_is_left_whole() -> None:
+    assert pieces([32768, 100])[1] == 128
+
+
+def test_a_fixed_split_is_kept_whatever_the_step_holds() -> None:
+    fixed = replace(DECODE, fixed_split=256)
+    assert split_keys(np.array([5, 5000]), np.array([7, 7]), fixed, 4, 132) == [256, 256]
+
+
+def test_nothing_is_cut_into_nothing() -> None:
+    assert pieces([]) == []
+
+
+@given(st.lists(st.integers(1, 40000), min_size=1, max_size=30), st.integers(1, 300), st.sampled_from([1, 2, 8]))
+def test_splits_are_whole_tiles_and_equal_for_equal_lengths(lengths: list[int], programs: int, heads: int) -> None:
+    found = pieces([*lengths, lengths[0]], programs, heads)
+    assert found[0] == found[-1]
+    for length, piece in zip(lengths, found, strict=False):
+        assert piece % DECODE.columns == 0
+        assert piece < length + DECODE.columns
+
+
+@pytest.mark.parametrize(
+    ("shape", "name"),
+    [
+        (StepShape(64, 7, 14, 30000), "decode"),
+        (StepShape(64, 7, 448, 4096), "extend"),
+        (StepShape(1, 112, 112, 4096), "hit"),
+        (StepShape(1, 112, 112, 32768), "prefill"),
+        (StepShape(2, 140, 700, 4096), "prefill"),
+        (StepShape(33, 7, 112, 32768), "extend"),
+    ],
+)
+def test_sizes_follow_the_fullest_tile(shape: StepShape, name: str) -> None:
+    assert tile_config(HOPPER, shape, batch_invariant=False, is_float32=False) == HOPPER[name]
+
+
+def test_batch_invariant_steps_have_the_same_sizes_whatever_they_hold() -> None:
+    one, other = (
+        tile_config(HOPPER, StepShape(1, rows, rows, 9000), batch_invariant=True, is_float32=False) for rows in (7, 700)
+    )
+    assert one == other
+    assert one.fixed_split > 0
+
+
+def test_float32_takes_smaller_tiles() -> None:
+    assert tile_config(HOPPER, StepShape(1, 700, 700, 9000), batch_invariant=False, is_float32=True).columns == 32
+
+
+def test_older_architectures_have_sizes_of_their_own() -> None:
+    assert tile_configs((8, 6)) is AMPERE
+    assert tile_configs((9, 0)) is HOPPER
+
+
+def test_waves_hold_at_most_so_many_parts_and_every_query_once() -> None:
+    spans = [SequenceSpan(0, 5, 40, [1, 2, 3]), SequenceSpan(5, 1, 100, [4]), SequenceSpan(6, 2, 10, [5])]
+    waves = split_into_waves(spans, split=16, max_parts=9)
+    assert waves == [
+        [SequenceSpan(0, 3, 38, [1, 2, 3])],
+        [SequenceSpan(3, 2, 40, [1, 2, 3])],
+        [SequenceSpan(5, 1, 100, [4]), SequenceSpan(6, 2, 10, [5])],
+    ]
+
+
+def test_a_query_with_more_parts_than_a_wave_has_is_a_wave_of_its_own() -> None:
+    waves = split_into_waves([SequenceSpan(0, 2, 100, [1])], split=10, max_parts=3)
+    assert [[(span.query_start, span.query_len, span.kv_len) for span in wave] for wave in waves] == [
+        [(0, 1, 99)],
+        [(1, 1, 100)],
+    ]
