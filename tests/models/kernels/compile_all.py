@@ -22,7 +22,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from anaphora.models.attention.tiles import tile_configs
-from anaphora.models.kernels import fold, mlp, norm, paged_attention, rotary, tokens
+from anaphora.models.kernels import fold, linear, mlp, norm, paged_attention, rotary, tokens
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 QWEN = {"NUM_KV_HEADS": 4, "GROUP": 7, "BLOCK_SIZE": 16}
@@ -51,6 +51,9 @@ def specs(capability: int) -> Iterator[Spec]:
     heads = {"NUM_HEADS": 28, "NUM_KV_HEADS": 4, "DIM": 128, "PADDED": 128, "HEADS": rotary.HEADS, "HAS_NORM": True}
     types = "*bf16 *fp32 *i32 *bf16 *bf16 *bf16 *bf16 fp32 i32"
     yield "rotate_and_cache", rotary.rotate_and_cache_kernel, types, heads, 2, 3
+    tile = {"ROWS": linear.ROWS, "COLUMNS": linear.COLUMNS, "DEPTH": linear.DEPTH, "HAS_BIAS": True}
+    types = "*bf16 *bf16 *bf16 *bf16 i32 i32 i32"
+    yield "linear", linear.linear_kernel, types, tile | {"PRECISION": "tf32"}, 4, 4
     yield "gather_rows", tokens.gather_rows_kernel, "*bf16 *i32 *i32 *bf16 i32", {"COLUMNS": tokens.COLUMNS}, 4, 3
     yield "chunk_argmax", tokens.chunk_argmax_kernel, "*bf16 *fp32 *i32 i32", {"CHUNK": tokens.CHUNK}, 4, 3
     yield "merge_argmax", tokens.merge_argmax_kernel, "*fp32 *i32 *i32 i32", {"PADDED": 64}, 1, 3
