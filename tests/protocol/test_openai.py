@@ -1,5 +1,6 @@
 """Request schemas: what is taken and how, and one sentence with the field's name for what is not."""
 
+import codecs
 import json
 from collections.abc import Callable
 from typing import Any
@@ -80,6 +81,17 @@ def test_the_first_mistake_is_told_by_field(fields: dict[str, Any], told: str) -
     assert str(refused.value).startswith(told)
     assert refused.value.param
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [codecs.BOM_UTF8 + b'{"prompt": "hi"}', '{"prompt": "hi"}'.encode("utf-16"), codecs.BOM_UTF16_BE + b"\0{\0}"],
+)
+def test_another_encoding_is_told_as_such(body: bytes) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse(CompletionRequest, body)
+    assert str(caught.value) == "the body must be JSON in UTF-8, without a byte-order mark"
+    assert caught.value.code == "invalid_json"
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])

@@ -97,7 +97,9 @@ def test_a_prompt_that_fills_the_context_without_a_limit_given_is_too_long(http:
     assert error["code"] == "context_length_exceeded"
 
 
-@pytest.mark.parametrize("body", [(CASE / "not-json.txt").read_bytes(), b"", b"[1]", b"\xff", b"[" * 5000])
+@pytest.mark.parametrize(
+    "body", [(CASE / "not-json.txt").read_bytes(), b"", b"[1]", b"\xff", b"[" * 5000, "{}".encode("utf-16")]
+)
 def test_a_body_that_is_no_json_object(http: httpx.Client, body: bytes) -> None:
     error = error_of(http.post("/v1/chat/completions", content=body), 400)
     assert "JSON" in error["message"]

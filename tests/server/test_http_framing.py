@@ -92,6 +92,7 @@ def refusal(received: bytes, status: int, code: str) -> str:
         (POST + b"Content-Length: five\r\n\r\nhello", "Invalid character in Content-Length"),
         (POST + b"Content-Length: -1\r\n\r\n", "Invalid character in Content-Length"),
         (POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding can't be present with"),
+        (POST + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n{}", "along with a protocol upgrade"),
         (POST + b"Transfer-Encoding: gzip\r\n\r\nxx", "Request has invalid `Transfer-Encoding`"),
         (CHUNKED + b"5\r\nhello\r\nzz\r\n", "Invalid character in chunk size"),
         (CHUNKED + b"fffffffffffffffff\r\n", "Chunk size overflow"),

@@ -1,5 +1,6 @@
 """A request body becomes a checked value, or one sentence that names the field."""
 
+import codecs
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -7,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from anaphora.errors import RequestError
 
+_BYTE_ORDER_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CODES = {"missing": "missing_required_parameter", "json_invalid": "invalid_json"}
 
 M = TypeVar("M", bound=BaseModel)
@@ -22,13 +24,15 @@ def parse(schema: type[M], body: bytes) -> M:
     try:
         return schema.model_validate_json(body)
     except ValidationError as error:
-        raise _first_mistake(error) from None
+        raise _first_mistake(error, body) from None
 
 
-def _first_mistake(error: ValidationError) -> RequestError:
+def _first_mistake(error: ValidationError, body: bytes) -> RequestError:
     mistake = error.errors(include_url=False, include_input=False)[0]
     kind, field, context = mistake["type"], _path(mistake["loc"]), mistake.get("ctx", {})
     code = _CODES.get(kind, "invalid_value")
+    if kind == "json_invalid" and body.startswith(_BYTE_ORDER_MARKS):
+        return RequestError("the body must be JSON in UTF-8, without a byte-order mark", code=code)
     if kind == "json_invalid":
         return RequestError(f"the body is not valid JSON: {context['error']}", code=code)
     if not field:

@@ -22,6 +22,7 @@ LINGER_S = 2.0
 """After a refusal, so long what still comes is read and thrown away: to close at once would reset the connection, and
 the client might never see the answer."""
 _TLS_HANDSHAKE = b"\x16\x03"
+_BODY_HEADERS = frozenset((b"content-length", b"transfer-encoding"))
 _log = logging.getLogger(__name__)
 
 
@@ -82,6 +83,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._head_bytes = None
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
             raise _head_too_large()  # the parser passes it on as the cause of its own error
+        if self.parser.should_upgrade() and _BODY_HEADERS.intersection(name for name, _ in self.headers):
+            raise _no_http("no body is read along with a protocol upgrade; set the client to HTTP/1.1, without Upgrade")
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
