@@ -45,17 +45,7 @@ def main() -> None:
             samples = asyncio.run(_soak(server, window, sizes, options))
         finally:
             server.stop()
-    result = {
-        "command": portable(shlex.join(["python", "-m", "benchmarks.soak.memory", *sys.argv[1:]])),
-        "hardware": describe_hardware(),
-        "kv_cache_memory_bytes": options.kv_bytes,
-        "requests_per_round": options.requests,
-        "growth": growth(samples),
-        "samples": samples,
-    }
-    if options.out is not None:
-        options.out.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    print(json.dumps(result["growth"], indent=1))
+    print(json.dumps(growth(samples), indent=1))
 
 
 def growth(samples: list[dict[str, Any]]) -> dict[str, Any]:
@@ -87,7 +77,21 @@ async def _soak(server: Server, window: Path, sizes: Sizes, options: argparse.Na
         sample = {"requests": number * options.requests, "seconds": round(time.monotonic() - started_s, 1)}
         samples.append({**sample, **_look(server, window), "ended": dict(sorted(ended.items()))})
         print(json.dumps(samples[-1]), flush=True)
+        if options.out is not None:
+            options.out.write_text(json.dumps(_result(samples, options), indent=1) + "\n", "utf-8")
     return samples
+
+
+def _result(samples: list[dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
+    """What is kept of a run, or of its beginning."""
+    return {
+        "command": portable(shlex.join(["python", "-m", "benchmarks.soak.memory", *sys.argv[1:]])),
+        "hardware": describe_hardware(),
+        "kv_cache_memory_bytes": options.kv_bytes,
+        "requests_per_round": options.requests,
+        "growth": growth(samples),
+        "samples": samples,
+    }
 
 
 def _look(server: Server, window: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -15,6 +16,8 @@ from anaphora.server.connection import read_body
 from anaphora.server.settings import ServerSettings
 from anaphora.tokenizer.tokenizer import Tokenizer
 
+NUM_WORKERS = 2
+"""Threads for long texts. Each keeps memory of its own (the tokenizer's words, malloc's free lists): more cost more."""
 LONG_BODY_BYTES = 2**18
 """From here on text is converted in a thread: below that a thread costs more than the few milliseconds it frees."""
 
@@ -29,6 +32,7 @@ class Api:
         self.backend = backend
         self.settings = settings
         self.access = access
+        self._workers = ThreadPoolExecutor(NUM_WORKERS, thread_name_prefix="anaphora-text")
 
     async def read(self, schema: type[M], http: Request) -> tuple[M, int]:
         """The checked body and its length in bytes. The key is checked before any of it is read.
@@ -60,4 +64,5 @@ class Api:
         """``convert(asked, tokenizer)``; for long bodies in a thread, so that others do not wait for it."""
         if num_bytes < LONG_BODY_BYTES:
             return convert(asked, self.backend.tokenizer)
-        return await asyncio.to_thread(convert, asked, self.backend.tokenizer)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._workers, convert, asked, self.backend.tokenizer)
