@@ -1,11 +1,12 @@
 """The comparison with vLLM, but for vLLM: the plain caches stand in for it."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from benchmarks.cache.against_vllm import OurCache, Played, play_here, summarise
 from benchmarks.cache.plain_cache import KeepsDuplicates, StoresOnce
-from benchmarks.cache.schedules import Outcome, Player, Schedule, make_schedule
+from benchmarks.cache.schedules import Outcome, Player, Schedule, ScheduledCache, make_schedule
 
 BLOCK = 16
 
@@ -45,6 +46,28 @@ def test_our_cache_stores_once_on_random_schedules(seed: int) -> None:
     plan = make_schedule(seed)
     ours, once = (play_here(make, [plan])[0] for make in (OurCache, StoresOnce))
     assert [outcome[:2] for outcome in ours] == [outcome[:2] for outcome in once]
+
+
+@pytest.mark.parametrize("make", [OurCache, StoresOnce, KeepsDuplicates])
+def test_a_whole_prompt_again_computes_its_last_block(make: Callable[[int], ScheduledCache]) -> None:
+    prompt = list(range(160))
+    plan = schedule(100, [admit("a", prompt)], [["free", "a"]], [admit("again", prompt)])
+    assert [outcome.cached for outcome in play_here(make, [plan])[0]] == [0, None, 144]
+
+
+@pytest.mark.parametrize("make", [OurCache, StoresOnce, KeepsDuplicates])
+def test_a_small_pool_keeps_the_head_of_a_prompt(make: Callable[[int], ScheduledCache]) -> None:
+    """12 blocks, a prompt of 10, another of 4, and the first again: 8 blocks of it are left."""
+    a, b = list(range(160)), list(range(1000, 1064))
+    steps: list[list[list[object]]] = [
+        [admit("a", a)],
+        [["free", "a"]],
+        [admit("b", b)],
+        [["free", "b"]],
+        [admit("again", a)],
+    ]
+    outcomes = play_here(make, [schedule(12, *steps)])[0]
+    assert outcomes[-1].cached == 128
 
 
 def test_schedules_are_the_same_for_the_same_seed_and_survive_json() -> None:
