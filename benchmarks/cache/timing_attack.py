@@ -19,6 +19,7 @@ import os
 import platform
 import random
 import shlex
+import signal
 import sys
 import tempfile
 import time
@@ -175,6 +176,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=8, help="length of the guessed prompt in blocks of 16 tokens")
     parser.add_argument("--out", type=Path, help="a JSON file to write")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped on the way out
     load_before = os.getloadavg()
     with serving(options.model) as (port, name):
         trials = list(play(port, name, options.trials, options.blocks))
