@@ -139,12 +139,18 @@ class PolicyWorld:
         self.step += 1
 
     def withdraw(self, number: int) -> None:
-        """The step of a request has failed; who depended on it goes."""
+        """The step of a request has failed: who depends on it goes, and who came in that step by the blocks of others.
+
+        The latter is the scheduler's rule: what was admitted in a failed step waits again.
+        """
         if moving := self._moving():
             name = moving[number % len(moving)]
             self._free_dependents(name)
-            self.cache.withdraw(RequestId(name))
-            self.naive.withdraw(name)
+            if any(name in self.naive.dependents(other) for other in self.naive.tables):
+                self._free(name)
+            else:
+                self.cache.withdraw(RequestId(name))
+                self.naive.withdraw(name)
 
     def free(self, number: int) -> None:
         """A request goes, in whatever state it is."""
