@@ -100,6 +100,11 @@ def cpu_table() -> str:
     return body.replace("\n## ", "\n### ")
 
 
+def cache_table(name: str) -> str:
+    """What ``benchmarks/cache/evidence_tables.py`` made of one kept result."""
+    return (ROOT / "benchmarks" / "results" / "cache" / f"{name}.md").read_text("utf-8").strip()
+
+
 def command_line() -> str:
     """Help of every verb, as the terminal shows it at 100 columns without colour."""
     env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
@@ -120,6 +125,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "headline_zh": partial(headline, "zh"),
     "cpu": cpu_table,
     "cli": command_line,
+    **{name: partial(cache_table, name) for name in ("against_vllm", "radix", "timing_attack", "soak")},
 }
 PAGES = ["README.md", "README.zh-CN.md", "docs/architecture.md", "docs/cli.md", "docs/performance.md"]
 
