@@ -10,6 +10,7 @@
     │   ├── PromptTooLongError     prompt and output do not fit the context or the KV cache
     │   ├── ChatTemplateError      the chat template refused the messages
     │   └── UnknownModelError      no such model here (HTTP 404)
+    ├── PinError               a prefix cannot be pinned: it is not cached, or too much is pinned (HTTP 409)
     ├── EngineStepError        the model failed while computing a request; the engine lives on (HTTP 500)
     ├── EngineOverloadedError  the waiting queue is full: try again later (HTTP 503)
     └── EngineDeadError        the engine has stopped and serves nothing more (HTTP 503)
@@ -61,6 +62,10 @@ class ChatTemplateError(RequestError):
 
 class UnknownModelError(RequestError):
     """The request names a model that this server does not serve."""
+
+
+class PinError(AnaphoraError):
+    """A prefix cannot be pinned: nothing of it is cached, or more of the cache would be pinned than may be."""
 
 
 class EngineStepError(AnaphoraError):

@@ -10,7 +10,7 @@ from anaphora.engine.sampling_params import SamplingParams
 from anaphora.errors import EngineDeadError, EngineStepError, PromptTooLongError, RequestError
 from anaphora.kvcache.ledger import Reason
 from anaphora.models.batch import ForwardBatch
-from anaphora.types import RequestId
+from anaphora.types import Namespace, RequestId
 from tests.engine.harness import GREEDY, continuation, finish, memory_core, next_token, request, tokens
 
 PROMPT = tuple(range(10, 19))
@@ -265,6 +265,34 @@ def test_the_cache_is_reset_only_while_nothing_runs() -> None:
     outputs = finish(core, [request("b", PROMPT)])["b"]
     assert outputs[0].ledger is not None
     assert outputs[0].ledger.num_cached_tokens == 0
+
+
+def test_a_pinned_prefix_is_kept_until_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    core, _ = memory_core(num_blocks=8)
+    now = 100.0
+    monkeypatch.setattr("anaphora.engine.engine_core.time.monotonic", lambda: now)
+    finish(core, [request("first", PROMPT)])
+    pin = core.pin("system", Namespace(""), PROMPT[:8], 60.0)
+    assert (pin.num_blocks, pin.num_tokens, pin.expires_at_s) == (2, 8, 160.0)
+    for number in range(3):
+        finish(core, [request(f"other-{number}", tuple(range(20 + number, 32 + number)))])
+    assert core.pins() == (pin,)
+    assert [node.num_holders for node in core.cache_tree(Namespace("")) if node.num_holders] == [1]
+    (hit,) = finish(core, [request("again", (*PROMPT[:8], 3))])["again"][:1]
+    assert hit.ledger is not None
+    assert hit.ledger.num_cached_tokens == 8
+    now = 160.0
+    finish(core, [request("later", PROMPT)])
+    assert core.pins() == ()
+    assert is_empty(core)
+
+
+def test_a_pin_can_be_let_go() -> None:
+    core, _ = memory_core()
+    finish(core, [request("first", PROMPT)])
+    core.pin("system", Namespace(""), PROMPT)
+    assert [core.unpin("system"), core.unpin("system")] == [True, False]
+    assert is_empty(core)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ def test_slots_are_blocks_times_block_size() -> None:
         ({"block_size": 0}, "block_size must be at least 1, got 0"),
         ({"max_remembered_namespaces": 0}, "max_remembered_namespaces must be at least 1, got 0"),
         ({"max_remembered_evictions": -1}, "max_remembered_evictions must not be negative, got -1"),
+        ({"max_pinned_share": 1.1}, "max_pinned_share must be from 0 to 1, got 1.1"),
+        ({"max_pinned_share": -0.1}, "max_pinned_share must be from 0 to 1, got -0.1"),
         ({"max_remembered_prompts": -1}, "max_remembered_prompts must not be negative, got -1"),
     ],
 )
-def test_a_value_out_of_range_is_refused_by_name(setting: dict[str, int], message: str) -> None:
+def test_a_value_out_of_range_is_refused_by_name(setting: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         CacheConfig(**({"num_blocks": 4} | setting))  # type: ignore[arg-type]
 

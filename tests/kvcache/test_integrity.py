@@ -41,6 +41,11 @@ def one_reference_too_many(cache: KVCacheManager) -> None:
     find(cache, 5, 6).extent.ref_count += 1
 
 
+def more_pinned_than_may_be(cache: KVCacheManager) -> None:
+    cache.pins.add("p", NAMESPACE, TokenBlocks([1, 2, 3, 4], 2), now_s=0)
+    cache.pins.max_blocks = 1
+
+
 def a_block_lost(cache: KVCacheManager) -> None:
     cache.pool.policy.pop_victim()
 
@@ -115,6 +120,7 @@ def ages_out_of_order(cache: KVCacheManager) -> None:
 
 DAMAGES = [
     one_reference_too_many,
+    more_pinned_than_may_be,
     a_block_lost,
     a_block_in_two_places,
     a_number_of_blocks_that_is_wrong,

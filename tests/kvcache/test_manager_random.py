@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kvcache.places import places
 
+from anaphora.errors import PinError
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.events import BlockRemoved, BlockStored, CacheEvent
 from anaphora.kvcache.ledger import Ledger, Reason
@@ -53,6 +54,7 @@ class NaiveCache:
         self.num_evicted: dict[str, int] = {}
         self.evicted_at: dict[Key, int] = {}
         self.prompts: OrderedDict[str, list[tuple[int, ...]]] = OrderedDict()
+        self.pins: dict[str, list[Key]] = {}
         self.num_own = 0
 
     def keys(self, namespace: str, tokens: list[int]) -> list[Key]:
@@ -148,9 +150,30 @@ class NaiveCache:
 
     def free(self, name: str) -> None:
         self.withdraw(name)
-        for entry in reversed(self.tables.pop(name).entries):
-            if not isinstance(entry, int) and not any(entry in table.entries for table in self.tables.values()):
+        self._release(self.tables.pop(name).entries)
+
+    def _release(self, entries: list[Entry]) -> None:
+        holders: list[Any] = [*(table.entries for table in self.tables.values()), *self.pins.values()]
+        for entry in reversed(entries):
+            if not isinstance(entry, int) and not any(entry in held for held in holders):
                 self.lru.append(entry)
+
+    def pin(self, name: str, namespace: str, tokens: list[int]) -> bool:
+        keys = self.keys(namespace, tokens)
+        run = keys[: next((i for i, key in enumerate(keys) if key not in self.cached), len(keys))]
+        others = {key for other, held in self.pins.items() if other != name for key in held}
+        if not run or len(others | set(run)) > self.config.num_blocks // 2:
+            return False
+        self.lru = [key for key in self.lru if key not in run]
+        replaced = self.pins.pop(name, [])
+        self.pins[name] = run
+        self._release([*replaced])
+        return True
+
+    def unpin(self, name: str) -> bool:
+        there = name in self.pins
+        self._release([*self.pins.pop(name, [])])
+        return there
 
     def dependents(self, name: str) -> list[str]:
         mine = {key for key, (owner, _) in self.pending.items() if owner == name}
@@ -310,6 +333,17 @@ class World:
     def next_step(self) -> None:
         self.step += 1
 
+    def pin(self, name: str, namespace: Namespace, tokens: list[int]) -> None:
+        try:
+            self.cache.pins.add(name, namespace, TokenBlocks(tokens, BLOCK), now_s=0)
+            is_pinned = True
+        except PinError:
+            is_pinned = False
+        assert is_pinned is self.naive.pin(name, namespace, tokens)
+
+    def unpin(self, name: str) -> None:
+        assert self.cache.pins.remove(name) is self.naive.unpin(name)
+
     def reset(self) -> None:
         was_reset = self.cache.reset()
         assert was_reset is not bool(self.naive.tables)
@@ -379,6 +413,8 @@ OPERATIONS = st.lists(
         *(ADMIT, ADMIT, SERVE, SERVE, SERVE, ALLOCATE, TAKE_IN, TAKE_IN, FREE),
         st.tuples(st.just("ask"), NAMESPACES, PROMPTS),
         st.tuples(st.just("withdraw"), NUMBERS),
+        st.tuples(st.just("pin"), st.sampled_from(["p", "q"]), NAMESPACES, PROMPTS),
+        st.tuples(st.just("unpin"), st.sampled_from(["p", "q"])),
         st.tuples(st.just("next_step")),
         st.tuples(st.just("reset")),
     ),

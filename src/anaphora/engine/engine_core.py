@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from anaphora.engine.active_request import ActiveRequest
@@ -12,10 +13,13 @@ from anaphora.engine.sampler import SampledToken
 from anaphora.engine.stats import EngineCounters, EngineStats, take_snapshot
 from anaphora.errors import AnaphoraError, EngineDeadError, EngineStepError, RequestError
 from anaphora.kvcache.ledger import Ledger
+from anaphora.kvcache.pins import Pin
+from anaphora.kvcache.token_blocks import TokenBlocks
+from anaphora.kvcache.tree_dump import TreeNode
 from anaphora.scheduler.output import SchedulerOutput
 from anaphora.scheduler.request import Request
 from anaphora.scheduler.scheduler import Scheduler
-from anaphora.types import RequestId
+from anaphora.types import Namespace, RequestId
 
 MAX_FAILED_STEPS = 3
 """So many steps in a row may fail before the engine gives up."""
@@ -109,6 +113,7 @@ class EngineCore:
         Raises:
             EngineDeadError: too many steps have failed in a row.
         """
+        self.scheduler.cache.pins.expire(time.monotonic())
         output = self.scheduler.schedule()
         if output is None:
             return None
@@ -127,6 +132,32 @@ class EngineCore:
     def reset_prefix_cache(self) -> bool:
         """Forget every cached block; ``False`` while blocks are in use, and then nothing was forgotten."""
         return self.scheduler.reset_prefix_cache()
+
+    def pin(
+        self, name: str, namespace: Namespace, token_ids: Sequence[int], time_to_live_s: float | None = None
+    ) -> Pin:
+        """Keep a cached prefix, for a time or until it is let go. A pin of the same name is replaced.
+
+        Raises:
+            PinError: nothing of it is cached, or more would be pinned than may be.
+            RequestError: something in it is no token id.
+        """
+        cache = self.scheduler.cache
+        tokens = TokenBlocks(token_ids, cache.config.block_size)
+        return cache.pins.add(name, namespace, tokens, now_s=time.monotonic(), time_to_live_s=time_to_live_s)
+
+    def unpin(self, name: str) -> bool:
+        """Let a pin go; ``False`` if there is none of that name."""
+        return self.scheduler.cache.pins.remove(name)
+
+    def pins(self) -> tuple[Pin, ...]:
+        """The pins whose time is not over."""
+        self.scheduler.cache.pins.expire(time.monotonic())
+        return self.scheduler.cache.pins.all()
+
+    def cache_tree(self, namespace: Namespace | None = None) -> list[TreeNode]:
+        """What stands in the prefix index: of one namespace, or of all."""
+        return self.scheduler.cache.tree(namespace)
 
     def stats(self) -> EngineStats:
         """A picture of now."""

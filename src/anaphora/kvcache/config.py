@@ -31,6 +31,8 @@ class CacheConfig:
     max_remembered_prompts: int = 128
     """Earlier prompts remembered per namespace, to tell ``diverged`` from ``new``."""
     max_remembered_namespaces: int = 64
+    max_pinned_share: float = 0.5
+    """Of the blocks, so many may be pinned, 0 to 1."""
 
     def __post_init__(self) -> None:
         for name in ("num_blocks", "block_size", "max_remembered_namespaces"):
@@ -40,6 +42,8 @@ class CacheConfig:
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
         object.__setattr__(self, "eviction_policy", policy_name(self.eviction_policy))
+        if not 0 <= self.max_pinned_share <= 1:
+            raise ConfigError(f"max_pinned_share must be from 0 to 1, got {self.max_pinned_share}")
         if self.eviction_policy not in EVICTION_POLICIES:
             known = ", ".join(sorted(EVICTION_POLICIES))
             nearest = get_close_matches(self.eviction_policy, EVICTION_POLICIES, n=1)

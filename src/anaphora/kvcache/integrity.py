@@ -42,15 +42,16 @@ def _check_blocks(cache: KVCacheManager, extents: list[Extent]) -> None:
 
 
 def _check_references(cache: KVCacheManager, extents: list[Extent]) -> None:
-    """Reference counts equal the block tables' mentions."""
-    mentions = Counter(
-        extent for table in cache.tables.values() for extent in (*table.extents(), *table.pending_extents())
-    )
+    """Reference counts equal the mentions of block tables and pins."""
+    mentions = Counter(cache.pins.extents())
+    for table in cache.tables.values():
+        mentions.update((*table.extents(), *table.pending_extents()))
     for extent in extents:
         assert extent.ref_count == mentions[extent], (extent.ref_count, mentions[extent])
-    assert len(mentions) == sum(extent.ref_count > 0 for extent in extents), "a table holds what is not in the index"
+    assert len(mentions) == sum(extent.ref_count > 0 for extent in extents), "what is held is not in the index"
     num_cached_only = sum(extent.num_blocks for extent in extents if extent.is_cached_only)
     assert cache.pool.num_cached_only == num_cached_only
+    assert cache.pins.num_blocks <= cache.pins.max_blocks, "more is pinned than may be"
 
 
 def _check_eviction_order(cache: KVCacheManager, extents: list[Extent]) -> None:

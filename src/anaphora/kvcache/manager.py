@@ -1,6 +1,6 @@
 """The cache core: which blocks a request gets, which it shares, and what becomes of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from anaphora.kvcache.block_key import ROOT_KEY
@@ -13,30 +13,43 @@ from anaphora.kvcache.eviction.policy import EvictionPolicy
 from anaphora.kvcache.eviction.visit import visits
 from anaphora.kvcache.explain import explain
 from anaphora.kvcache.extent import Extent
+from anaphora.kvcache.growth import Growth
 from anaphora.kvcache.integrity import check_integrity
 from anaphora.kvcache.ledger import Ledger
 from anaphora.kvcache.match import Match
+from anaphora.kvcache.pins import Pins
 from anaphora.kvcache.prefix_cache import PrefixCache
 from anaphora.kvcache.stats import CacheStats
 from anaphora.kvcache.token_blocks import TokenBlocks
+from anaphora.kvcache.tree_dump import TreeNode, dump_tree
 from anaphora.types import BlockId, BlockKey, Namespace, RequestId
 
 
 class KVCacheManager:
     """Hands out blocks and keeps the prefix index. Deals in tokens and block ids; never sees a request or a tensor.
 
-    ``listener`` is told of every block stored and removed, by keys that continue ``root_key``.
+    ``listener`` is told of every block stored and removed, by keys that continue ``root_key``. ``new_policy`` takes the
+    place of the policy that ``config`` names.
 
     A request's way: ``match`` (a question), ``admit``, then ``allocate`` and ``commit`` step by step, and ``free``.
     """
 
     def __init__(
-        self, config: CacheConfig, *, listener: CacheListener | None = None, root_key: BlockKey = ROOT_KEY
+        self,
+        config: CacheConfig,
+        *,
+        listener: CacheListener | None = None,
+        root_key: BlockKey = ROOT_KEY,
+        new_policy: Callable[[int], EvictionPolicy] | None = None,
     ) -> None:
         self.config = config
+        self._make_policy = new_policy or EVICTION_POLICIES[config.eviction_policy]
         self.stats = CacheStats()
         self.prefixes = PrefixCache(config, self.stats, listener, root_key)
         self.pool = BlockPool(config.num_blocks, self._new_policy(), self.prefixes.evict)
+        max_pinned = int(config.num_blocks * config.max_pinned_share)
+        self.pins = Pins(max_pinned, self.prefixes, self.pool, self.stats)
+        self._growth = Growth(config, self.prefixes, self.pool)
         self._tables: dict[RequestId, BlockTable] = {}
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -66,15 +79,16 @@ class KVCacheManager:
 
     def fits(self, match: Match, num_tokens: int) -> bool:
         """Whether ``admit`` would succeed."""
-        num_after = sum([extent.num_blocks for extent in match.extents]) - match.num_blocks
-        num_revived = sum([extent.num_blocks for extent in match.extents if extent.ref_count == 0])
-        if match.extents and match.extents[-1].ref_count == 0:
-            num_revived -= num_after
-        return self._num_blocks(num_tokens) - match.num_blocks <= self.pool.num_available - num_revived
+        num_revived = match.num_unheld_blocks
+        return self._growth.num_blocks(num_tokens) - match.num_blocks <= self.pool.num_available - num_revived
 
     def block_ids(self, request_id: RequestId) -> tuple[BlockId, ...]:
         """The block table of a request."""
         return self._tables[request_id].ids
+
+    def tree(self, namespace: Namespace | None = None) -> list[TreeNode]:
+        """What stands in the index, for people: of one namespace, or of all."""
+        return dump_tree(self.prefixes.index, self.stats, self.config.block_size, namespace)
 
     @property
     def tables(self) -> Mapping[RequestId, BlockTable]:
@@ -107,15 +121,15 @@ class KVCacheManager:
             table.add_indexed(extent)
         self._tables[request_id] = table
         self._come_back(table, match)
-        self._grow(table, num_tokens, step)
+        self._growth.grow(table, num_tokens, step)
         return table
 
     def allocate(self, request_id: RequestId, num_tokens: int, *, step: int) -> BlockTable | None:
         """Make room for the request's first ``num_tokens`` tokens; ``None``, and no change, if blocks are too few."""
         table = self._tables[request_id]
-        if self._num_blocks(num_tokens) - table.num_blocks > self.pool.num_available:
+        if self._growth.num_blocks(num_tokens) - table.num_blocks > self.pool.num_available:
             return None
-        self._grow(table, num_tokens, step)
+        self._growth.grow(table, num_tokens, step)
         return table
 
     def commit(self, request_id: RequestId, num_computed_tokens: int) -> None:
@@ -125,17 +139,7 @@ class KVCacheManager:
         """
         table = self._tables[request_id]
         assert table.extent is None or table.extent.owner is None, "what the request has matched is not yet computed"
-        num_full = num_computed_tokens // self.config.block_size
-        assert not table.pending or table.num_indexed + table.num_pending <= num_full, table.num_pending
-        for extent in table.pending_extents():
-            num_blocks = extent.num_blocks
-            self.prefixes.store(extent)
-            table.num_indexed += num_blocks
-            table.extent = extent
-        table.no_pending()
-        if self.config.enable_prefix_caching:
-            while table.num_indexed < num_full and self._settle(table, num_full):
-                pass
+        self._growth.commit(table, num_computed_tokens)
         table.borrowed_from.clear()
 
     def withdraw(self, request_id: RequestId) -> None:
@@ -184,9 +188,11 @@ class KVCacheManager:
             self.pool.release(extent)
 
     def reset(self) -> bool:
-        """Forget all that is cached and remembered. ``False``, and no change, while any request holds blocks."""
+        """Forget all that is cached, pinned or remembered. ``False``, and no change, while a request holds blocks."""
         if self._tables:
             return False
+        for pin in self.pins.all():
+            self.pins.remove(pin.name)
         self.pool.clear(self._new_policy())
         self.prefixes.clear()
         return True
@@ -209,7 +215,7 @@ class KVCacheManager:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _new_policy(self) -> EvictionPolicy:
-        return EVICTION_POLICIES[self.config.eviction_policy](self.config.num_blocks)
+        return self._make_policy(self.config.num_blocks)
 
     def _come_back(self, table: BlockTable, match: Match) -> None:
         """Tell the policy what a request asks for that is there, or was there until not long ago."""
@@ -235,48 +241,3 @@ class KVCacheManager:
             return []
         *whole, last = match.extents
         return [*whole, self.prefixes.first_blocks(last, match.num_blocks - match.num_whole_blocks)]
-
-    def _num_blocks(self, num_tokens: int) -> int:
-        return -(-num_tokens // self.config.block_size)
-
-    def _grow(self, table: BlockTable, num_tokens: int, step: int) -> None:
-        num_new = self._num_blocks(num_tokens) - table.num_blocks
-        if num_new > 0:
-            table.extend(self.pool.take(num_new))
-        if self.config.enable_prefix_caching:
-            self._publish(table, num_tokens // self.config.block_size, step)
-
-    def _publish(self, table: BlockTable, num_full: int, step: int) -> None:
-        """Enter the blocks that this step fills as pending, up to the first that somebody else has already."""
-        assert not table.pending, table.pending
-        parent, position = table.extent, table.num_indexed
-        while position < num_full:
-            extent = self.prefixes.publish(table, parent, position, num_full, step)
-            if extent is None:
-                break
-            table.add_pending(extent)
-            position += extent.num_blocks
-            parent = extent
-
-    def _settle(self, table: BlockTable, num_full: int) -> bool:
-        """Cache the next blocks of the table that are not yet; ``False`` if another request is still computing them.
-
-        Where another one's blocks are cached already, they take the place of the table's own.
-        """
-        start = table.num_indexed
-        extent = self.prefixes.publish(table, table.extent, start, num_full, None)
-        if extent is not None:
-            num_blocks = extent.num_blocks
-            self.prefixes.store(extent)
-            table.num_indexed += num_blocks
-            table.extent = extent
-            return True
-        extent = self.prefixes.index.child(table.namespace, table.extent, table.tokens, start)
-        assert extent is not None
-        if extent.owner is not None:
-            return False
-        extent = self.prefixes.first_blocks(extent, extent.num_spelt(table.tokens, start, num_full))
-        self.pool.acquire(extent)
-        self.pool.put_back(table.replace(start, extent.block_ids))
-        table.add_indexed(extent)
-        return True

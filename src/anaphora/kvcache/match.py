@@ -34,6 +34,14 @@ class Match:
         return sum([extent.num_blocks for extent in self.extents[:-1]])
 
     @property
+    def num_unheld_blocks(self) -> int:
+        """Blocks of the reusable prefix that nobody holds: once held, they cannot be evicted."""
+        if not self.extents:
+            return 0
+        num_before = sum([extent.num_blocks for extent in self.extents[:-1] if extent.ref_count == 0])
+        return num_before + (self.num_blocks - self.num_whole_blocks if self.extents[-1].ref_count == 0 else 0)
+
+    @property
     def block_ids(self) -> list[int]:
         """The reusable prefix, block by block."""
         ids = [block_id for extent in self.extents for block_id in extent.block_ids]

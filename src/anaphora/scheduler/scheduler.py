@@ -174,8 +174,13 @@ class Scheduler:
             index += 1
 
     def _make_room(self, request: Request, num_tokens: int, step: Step) -> bool:
-        """Get blocks for a running request, from the latest arrived if need be; ``False`` if that is itself."""
+        """Get blocks for a running request, from the latest arrived if need be; ``False`` if that is itself.
+
+        Before a request that runs alone gives up, pins do: they must not keep anybody from being served.
+        """
         while self.cache.allocate(request.request_id, num_tokens, step=step.number) is None:
+            if len(self._running) == 1 and self.cache.pins.give_way():
+                continue
             victim = self._running.last
             self._preempt(victim, step)
             if victim is request:
@@ -192,7 +197,7 @@ class Scheduler:
 
     def _admit_waiting(self, step: Step) -> None:
         while self._waiting and step.budget > 0 and len(self._running) < self.config.max_num_seqs:
-            if not self._admit(self._waiting.first, step):
+            if not self._admit(self._waiting.first, step) and (self._running or not self.cache.pins.give_way()):
                 break  # nobody overtakes
 
     def _admit(self, request: Request, step: Step) -> bool:

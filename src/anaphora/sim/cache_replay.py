@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from anaphora.kvcache.block_pool import BlockPool
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.ledger import Ledger, Reason
 from anaphora.kvcache.manager import KVCacheManager
@@ -26,12 +25,10 @@ class CacheReplay:
     """A cache that prompts pass through. With ``next_uses``, Belady's policy decides in place of ``config``'s."""
 
     def __init__(self, config: CacheConfig, next_uses: NextUses | None = None) -> None:
-        self.manager = KVCacheManager(config)
         self._next_uses = next_uses
-        self._belady: BeladyEviction | None = None
-        if next_uses is not None:
-            self._belady = BeladyEviction(config.num_blocks)
-            self.manager.pool = BlockPool(config.num_blocks, self._belady, self.manager.prefixes.evict)
+        belady = None if next_uses is None else BeladyEviction(config.num_blocks)
+        self._belady = belady
+        self.manager = KVCacheManager(config, new_policy=None if belady is None else lambda num_blocks: belady)
         self._num_requests = 0
 
     def ask(self, prompt: PromptBlocks) -> Ledger:
