@@ -17,19 +17,26 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "anaphora"
 
 
-def rooms() -> str:
-    """The import table of the architecture test, with the first paragraph of each room's docstring."""
-    spec = importlib.util.spec_from_file_location("house_rules", ROOT / "tests" / "architecture" / "test_imports.py")
+def load(name: str, path: Path) -> ModuleType:
+    """A module that lies outside the package."""
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    rules = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(rules)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rooms() -> str:
+    """The import table of the architecture test, with the first paragraph of each room's docstring."""
+    rules = load("house_rules", ROOT / "tests" / "architecture" / "test_imports.py")
     rows = ["| room | what lives there | may import |", "| --- | --- | --- |"]
     for room, imports in rules.MAY_IMPORT.items():
         folder = SRC / room
@@ -126,8 +133,16 @@ PARTS: dict[str, Callable[[], str]] = {
     "cpu": cpu_table,
     "cli": command_line,
     **{name: partial(cache_table, name) for name in ("against_vllm", "radix", "timing_attack", "soak")},
+    **load("cache_tables", ROOT / "benchmarks" / "cache" / "tables.py").TABLES,
 }
-PAGES = ["README.md", "README.zh-CN.md", "docs/architecture.md", "docs/cli.md", "docs/performance.md"]
+PAGES = [
+    "README.md",
+    "README.zh-CN.md",
+    "docs/architecture.md",
+    "docs/cli.md",
+    "docs/performance.md",
+    "docs/policies.md",
+]
 
 
 def render(text: str) -> str:

@@ -31,7 +31,8 @@ PANELS = ("conversation, reporting half", "coding sessions, reporting half")
 def hit_rates(results: Mapping[str, Any]) -> Figure:
     """Token hit rate against capacity for every policy, a panel for each trace."""
     figure = Figure(figsize=(9, 4), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
+    panels = [name for name in PANELS if name in results["sets"]]
+    for axes, name in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         found = results["sets"][name]
         rates, shares = found["token_hit_rate"], [100 * share for share in found["shares"]]
         for policy, hue in HUES.items():
@@ -40,7 +41,7 @@ def hit_rates(results: Mapping[str, Any]) -> Figure:
                 style = "--" if policy == "belady" else "-"
                 axes.plot(shares, values, style, color=hue, marker="o", markersize=4, label=policy)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(shares, [f"{share:.0f}" for share in shares])
+        axes.set_xticks(shares, [f"{share:g}" for share in shares])
         axes.set_title(name)
         axes.set_xlabel("capacity, % of the working set")
         axes.set_ylabel("token hit rate, %")

@@ -149,11 +149,16 @@ def compare(rates: dict[str, list[float]]) -> dict[str, Any]:
     ``mean``: of the shares of the gap closed at each capacity with a gap of at least 0.0001; ``pooled``: all gains
     together against all gaps together.
     """
-    if "lru" not in rates or BELADY not in rates:
+    if "lru" not in rates:
         return {}
+    worst = {
+        policy: round(100 * min(rate - lru for rate, lru in zip(row, rates["lru"], strict=True)), 3)
+        for policy, row in rates.items()
+    }
+    if BELADY not in rates:
+        return {"worst_points_against_lru": worst}
     gaps = [best - lru for best, lru in zip(rates[BELADY], rates["lru"], strict=True)]
     closed: dict[str, dict[str, float | None]] = {}
-    worst: dict[str, float] = {}
     for policy, row in rates.items():
         gains = [rate - lru for rate, lru in zip(row, rates["lru"], strict=True)]
         shares = [gain / gap for gain, gap in zip(gains, gaps, strict=True) if gap >= 0.0001]
@@ -161,7 +166,6 @@ def compare(rates: dict[str, list[float]]) -> dict[str, Any]:
             "mean": round(sum(shares) / len(shares), 4) if shares else None,
             "pooled": round(sum(gains) / sum(gaps), 4) if shares else None,
         }
-        worst[policy] = round(100 * min(gains), 3)
     return {"gap_closed": closed, "worst_points_against_lru": worst}
 
 

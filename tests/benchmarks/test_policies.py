@@ -60,7 +60,8 @@ def test_shares_of_the_gap() -> None:
     result = compare(rates)
     assert result["gap_closed"]["fifo"] == {"mean": -0.125, "pooled": -0.1}
     assert result["worst_points_against_lru"] == {"lru": 0, BELADY: 0, "fifo": -10}
-    assert compare({"lru": [0.1]}) == {}
+    assert compare({"fifo": [0.1]}) == {}
+    assert compare({"lru": [0.1, 0.2], "fifo": [0.2, 0.1]}) == {"worst_points_against_lru": {"lru": 0, "fifo": -10}}
     assert compare({"lru": [0.1], BELADY: [0.1]})["gap_closed"]["lru"] == {"mean": None, "pooled": None}
 
 
