@@ -74,6 +74,7 @@ class NaiveCache:
     @property
     def num_blank(self) -> int:
         held = {entry for table in self.tables.values() for entry in table.entries}
+        held |= {key for keys in self.pins.values() for key in keys}
         return self.config.num_blocks - len(held) - len(self.lru)
 
     def take(self, num: int) -> list[Entry]:
