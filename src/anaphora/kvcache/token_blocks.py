@@ -26,16 +26,18 @@ def unpack(packed: bytes) -> tuple[int, ...]:
     return tuple(array("I", packed))
 
 
-def num_common_units(a: bytes | bytearray, b: bytes | bytearray, width: int) -> int:
-    """Units of ``width`` bytes that two sequences begin with in common. Halving: bytes are compared in bulk."""
-    low, high = 0, min(len(a), len(b)) // width
-    while low < high:  # the first `low` units are equal; not more than `high` are
-        middle = (low + high + 1) // 2
-        span = slice(low * width, middle * width)
-        if a[span] == b[span]:
+def num_common_units(a: bytes | bytearray, b: bytes | memoryview, width: int) -> int:
+    """Units of ``width`` bytes that two sequences begin with in common. Bytes are compared in bulk, and not copied."""
+    view = memoryview(b)
+    low, high = 0, min(len(a), len(view)) // width
+    if a.startswith(view[: high * width]):
+        return high
+    while low < high - 1:  # the first `low` units are equal; the first `high` are not
+        middle = (low + high) // 2
+        if a.startswith(view[low * width : middle * width], low * width):
             low = middle
         else:
-            high = middle - 1
+            high = middle
     return low
 
 
