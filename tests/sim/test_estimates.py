@@ -33,17 +33,20 @@ def test_curves_count_what_is_nearer_than_the_capacity() -> None:
     assert PART.hits_by_request(None).tolist() == [0, 1, 0, 0, 1, 1]
     assert [PART.least_capacity(share) for share in (0.0, 0.3, 0.34, 1.0)] == [1, 1, 3, 3]
     tree = LRUCurve(References.of([[0, 1, 2], [0, 1, 2]]), np.ones(6, np.int64))
+    assert [tree.depth_of(share) for share in (0.3, 0.6, 1.0)] == [0, 1, 2]
     assert [tree.num_hits_deeper_than(n) for n in (1, 2, 3)] == [2, 1, 0]
 
 
 def test_the_samples_cache_serves_lru_as_much_as_the_whole_one() -> None:
-    assert WHOLE.num_hits(3 - 1) / 6 == PART.num_hits(2 - 1) / 3
-    assert matching_capacity(RuleCount(WHOLE, 14, 1), RuleCount(PART, 6, 1), 3, 0.5) == 2
-    assert matching_capacity(RuleCount(WHOLE, 14, 1), RuleCount(PART, 6, 1), 1, 0.5) == 1, (
-        "nothing is served: in proportion"
-    )
-    assert matching_capacity(RuleCount(WHOLE, 14, 1), RuleCount(PART, 6, 1), 100, 0.5) == 50, "everything is"
-    assert matching_capacity(RuleCount(WHOLE, 14, 1), RuleCount(curve(0, 1, 2), 3, 1), 10, 0.5) == 5
+    whole, part = RuleCount(WHOLE, 14, 1), RuleCount(PART, 6, 1)
+    assert matching_capacity(whole, part, 4, 0.5) == 2, "in proportion, which is enough"
+    assert matching_capacity(whole, part, 5, 0.2) == 1, "LRU would need 4 blocks, but no prompt is that deep"
+    assert matching_capacity(whole, RuleCount(curve(0, 1, 2), 3, 1), 10, 0.5) == 5, "the sample has no reuse"
+    tree = References.of([[0, 1, 2, 3], [4], [0, 1, 2, 3]])  # distances 1, 2, 3 and 4
+    deep = RuleCount(LRUCurve(tree, np.ones(9, np.int64)), 9, 1)
+    assert matching_capacity(whole, deep, 4, 0.4) == 2 + round(0.6 * 3), "two of three reuses need 5, and may have 4"
+    assert matching_capacity(whole, deep, 3, 0.4) == 3, "one of three reuses: two of four"
+    assert matching_capacity(whole, deep, 100, 0.5) == 50
 
 
 def test_a_policy_closes_the_same_share_of_the_gap() -> None:

@@ -13,6 +13,9 @@ import numpy as np
 from anaphora.sim.lru_curve import LRUCurve
 from anaphora.sim.references import Ints
 
+_DEEP = 0.95
+"""Of all reuses, those that are not among the deepest: how many blocks of their prompt they stand behind."""
+
 
 class Estimate(NamedTuple):
     """``error``: one standard error, in the unit of ``rate``; ``None`` where a single group tells nothing of others."""
@@ -50,14 +53,15 @@ def matching_capacity(whole: RuleCount, part: RuleCount, num_blocks: int, scale:
     """The size of the sample's cache in which LRU serves the same share of all reuses as in the whole one's.
 
     In proportion (``scale``) it would be too small: a prompt's own beginning takes up as many blocks in a sample's
-    cache as in the whole one. Where LRU tells nothing, as all or none of the reuses are served, it is in proportion.
+    cache as in the whole one. So it is never smaller than that, and larger by no more than what deep prompts take up:
+    where LRU serves the same at many sizes, as nothing is asked for again at some distances, it tells little of sizes.
     """
     in_proportion = max(1, round(num_blocks * scale))
-    served, all_served = whole.by_lru(num_blocks), whole.by_lru(None)
-    if not served or not part.by_lru(None):
+    all_served = whole.by_lru(None)
+    if not all_served or not part.by_lru(None):
         return in_proportion
-    matching = part.lru.least_capacity(served / all_served) + part.num_extra
-    return max(matching, in_proportion) if served == all_served else matching
+    matching = part.lru.least_capacity(whole.by_lru(num_blocks) / all_served) + part.num_extra
+    return min(max(matching, in_proportion), in_proportion + round((1 - scale) * part.lru.depth_of(_DEEP)))
 
 
 def estimate(whole: RuleCount, num_blocks: int, part: RuleCount, sampled: SampledCount) -> Estimate:

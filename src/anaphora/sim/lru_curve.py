@@ -47,6 +47,12 @@ class LRUCurve:
         """What is reused, but behind more of its prompt than a cache of so many blocks can hold."""
         return int(self._worth[self._depths >= num_blocks].sum())
 
+    def depth_of(self, share: float) -> int:
+        """How many blocks of its prompt stand before the deepest of that share of all reuses."""
+        order = np.argsort(self._depths, kind="stable")
+        totals = np.cumsum(self._worth[order])
+        return int(self._depths[order][np.searchsorted(totals, share * totals[-1], side="left")])
+
     def least_capacity(self, share: float) -> int:
         """The smallest number of blocks, at least 1, with which that share of all reuses is served."""
         place = int(np.searchsorted(self._totals, share * self._totals[-1], side="left"))

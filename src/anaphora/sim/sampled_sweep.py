@@ -24,6 +24,7 @@ class SampledSweep:
         self._drawn = drawn
         self._sweep = Sweep(drawn.prompts)
         self._whole = _counts(whole)
+        self._lengths = as_array([prompt.num_blocks for prompt in whole.prompts])
         self._part = _counts(self._sweep)
         self._groups = np.unique(as_array(drawn.groups), return_inverse=True)[1]
         self.prompts = drawn.prompts
@@ -50,9 +51,11 @@ class SampledSweep:
 
     def _estimated(self, plan: RunPlan, run: SimulatedRun) -> SimulatedRun:
         hits = _hits_by_request(run, self.prompts)
+        num_oversized = 0 if plan.num_blocks is None else int(np.count_nonzero(self._lengths > plan.num_blocks))
         return replace(
             run,
             plan=plan,
+            engine=replace(run.engine, num_oversized=num_oversized),  # of the whole trace, for its own cache
             sampled_blocks=run.plan.num_blocks,
             estimates={name: self._estimate(name, plan, run.plan.num_blocks, hits[name]) for name in hits},
         )

@@ -37,17 +37,18 @@ def reasons_of(results: Mapping[str, Any]) -> list[str]:
 
 def hit_rates(results: Mapping[str, Any]) -> Table:
     """A row a run, by both rules."""
+    is_sample = results["sample"] is not None
     rows = [
         (
             run["policy"],
             capacity(run),
-            f"{run['cached_tokens']:,}",
+            *(() if is_sample else (f"{run['cached_tokens']:,}",)),
             *(_rate(run, name) for name in RATES),
         )
         for run in results["runs"]
     ]
-    columns = ("<policy", "capacity", "cached tokens", *RATES.values())
-    note = RULES_NOTE if results["sample"] is None else f"{RULES_NOTE}\n{SAMPLE_NOTE}"
+    columns = ("<policy", "capacity", *(() if is_sample else ("cached tokens",)), *RATES.values())
+    note = RULES_NOTE if not is_sample else f"{RULES_NOTE}\n{SAMPLE_NOTE}"
     return Table("Hit rates, in % of prompt tokens and blocks", columns, tuple(rows), note)
 
 
@@ -57,7 +58,7 @@ def _rate(run: Mapping[str, Any], name: str) -> str:
     if f"{name}_error" not in run:
         return text
     error = run[f"{name}_error"]
-    return f"{text} ± {'?' if error is None else f'{100 * error:.2f}'}"
+    return f"{text}±{'?' if error is None else f'{100 * error:.2f}'}"
 
 
 def ledgers(results: Mapping[str, Any]) -> Table:
