@@ -24,7 +24,7 @@ from anaphora.sim.sweep import RunPlan, Sweep
 from anaphora.traces.reader import read_trace
 
 SHARES = (0.05, 0.1, 0.2, 0.4)
-RATES = (0.3, 0.1, 0.03, 0.01)
+RATES = (0.1, 0.03, 0.01)
 POLICIES = ("default", "lru", "slru", "belady")
 
 

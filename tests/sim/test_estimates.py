@@ -55,8 +55,9 @@ def test_a_policy_closes_the_same_share_of_the_gap() -> None:
     sampled = SampledCount(as_array([0, 1, 0, 0, 1, 0]), groups, 0.5, 2)
     found = estimate(RuleCount(WHOLE, 14, 1), 3, RuleCount(PART, 6, 1), sampled)
     assert found.rate == (2 + (6 - 2) / 2) / 14
-    # Group 0 closes 1 of 1, group 1 none of 1, group 2 has no gap: residuals 1/2, -1/2 and 0.
-    assert found.error == pytest.approx((6 - 2) / 14 * (0.5 * 3 / 2 * (0.25 + 0.25)) ** 0.5 / 2)
+    # Group 0 closes 1 of 1, group 1 none of 1, group 2 has no gap: residuals 1/2, -1/2 and 0 of 2, weights 1/2, 1/2, 0.
+    jackknife, one_more = 3 / 2 * (0.25**2 + 0.25**2), 0.5**2 + 0.5**2
+    assert found.error == pytest.approx((6 - 2) / 14 * (0.5 * (jackknife + one_more**2)) ** 0.5)
 
 
 def test_a_policy_worse_than_lru_keeps_the_same_share() -> None:

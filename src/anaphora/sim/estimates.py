@@ -106,13 +106,17 @@ def _by_group(values: Ints, groups: Ints) -> Ints:
 
 
 def _ratio(above: Ints, below: Ints, fraction: float) -> tuple[float, float | None]:
-    """A ratio of two sums over groups, and its standard error in a sample of that fraction of all groups."""
+    """A ratio of two sums over groups, and its standard error in a sample of that fraction of all groups.
+
+    Groups that all agree are no proof that others do: the error is not less than if one group of the usual weight, had
+    it been drawn too, had turned out otherwise.
+    """
     ratio = float(above.sum() / below.sum())
     if len(above) < 2:
         return ratio, None
-    residuals = above - ratio * below
-    variance = (1 - fraction) * len(above) / (len(above) - 1) * float(residuals @ residuals)
-    return ratio, sqrt(variance) / float(below.sum())
+    residuals, weights = (above - ratio * below) / below.sum(), below / below.sum()
+    jackknife = len(above) / (len(above) - 1) * float(residuals @ residuals)
+    return ratio, sqrt((1 - fraction) * (jackknife + float(weights @ weights) ** 2))
 
 
 def as_array(values: Sequence[int]) -> Ints:
