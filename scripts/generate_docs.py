@@ -112,21 +112,6 @@ def cache_table(name: str) -> str:
     return (ROOT / "benchmarks" / "results" / "cache" / f"{name}.md").read_text("utf-8").strip()
 
 
-def sampling_table() -> str:
-    """Errors of samples against full replays, as the benchmark summed them up."""
-    path = ROOT / "benchmarks" / "results" / "cache" / "sampling.json"
-    rows = [
-        "| trace | `--sample` | policy | runs | sample's own rate | estimate | its bias | expected | worst |",
-        "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for row in json.loads(path.read_text("utf-8"))["summary"]:
-        numbers = [row[name] for name in ("raw_rmse", "rmse", "bias", "expected", "worst")]
-        cells = ["unknown" if number is None else f"{number:.2f}".replace("-", "−") for number in numbers]
-        name = row["trace"].removesuffix(".jsonl.gz")
-        rows.append(f"| {name} | {row['rate']:g} | `{row['policy']}` | {row['runs']} | {' | '.join(cells)} |")
-    return "\n".join(rows)
-
-
 def command_line() -> str:
     """Help of every verb, as the terminal shows it at 100 columns without colour."""
     env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
@@ -149,7 +134,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "cli": command_line,
     **{name: partial(cache_table, name) for name in ("against_vllm", "radix", "timing_attack", "soak")},
     **load("cache_tables", ROOT / "benchmarks" / "cache" / "tables.py").TABLES,
-    "sampling": sampling_table,
 }
 PAGES = [
     "README.md",

@@ -1,4 +1,7 @@
-"""Kept results as the tables of ``docs/policies.md``. Standard library alone: ``scripts/generate_docs.py`` loads it."""
+"""Kept results as the tables of ``docs/policies.md`` and ``docs/simulate.md``.
+
+Standard library alone: ``scripts/generate_docs.py`` loads it.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -134,6 +137,23 @@ def _read(name: str) -> dict[str, Any]:
     return dict[str, Any](json.loads((RESULTS / f"{name}.json").read_text("utf-8")))
 
 
+def sampling() -> str:
+    """Errors of samples of a trace against full replays."""
+    numbers = ("raw_rmse", "rmse", "bias", "expected", "worst")
+    rows = [
+        (
+            row["trace"].removesuffix(".jsonl.gz"),
+            f"{row['rate']:g}",
+            f"`{row['policy']}`",
+            str(row["runs"]),
+            *("unknown" if row[name] is None else f"{row[name]:.2f}".replace("-", "−") for name in numbers),
+        )
+        for row in _read("sampling")["summary"]
+    ]
+    head = ["trace", "`--sample`", "policy", "runs", "sample's own rate", "estimate", "its bias", "expected", "worst"]
+    return _table(head, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     f"policies_{make.__name__}": make for make in (summary, conversation, everywhere, tuning, returns, sharing)
-}
+} | {"sampling": sampling}
