@@ -70,6 +70,8 @@ def test_an_answer_that_was_cut_is_not_complete() -> None:
         b"HTTP/1.1 OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a size\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nplain",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nplain",
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain",
     ],
 )

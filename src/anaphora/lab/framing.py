@@ -103,11 +103,17 @@ class ResponseFraming:
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
             self._state = _State.CHUNK_SIZE
         elif "content-length" in self.headers or self.status in _NO_BODY:
-            self._remaining = int(self.headers.get("content-length", "0"))
+            self._remaining = self._declared_length()
             self._state = _State.LENGTH if self._remaining else _State.DONE
         else:
             self.keeps_connection = False
             self._state = _State.UNTIL_CLOSE
+
+    def _declared_length(self) -> int:
+        length = self.headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit() and len(length) < 19):
+            raise TargetError(f"the answer's Content-Length is no number ({length[:40]!r}): a proxy may be at fault")
+        return int(length)
 
     def _take(self, body: bytearray) -> bool:
         piece = self._buffer[: self._remaining]
