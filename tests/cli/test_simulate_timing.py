@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,10 @@ def test_files_can_be_used_again(tmp_path: Path, capsys: pytest.CaptureFixture[s
     page = (out / "report.html").read_text()
     assert page.count("<svg") == 5
     assert "Simulated waiting times" in page
+    on, off = (fitted["runs"][0]["timing"][arm]["ttft_ms"]["p50"] / 1e3 for arm in ("on", "off"))
+    told = re.search(r"their first token within ([\d,.]+) s and .*; without a prefix cache ([\d,.]+) s and", page)
+    assert told is not None
+    assert [float(number.replace(",", "")) for number in told.groups()] == pytest.approx([on, off], rel=0.01)
     again = asked(capsys, *ARGV, "--latency", str(out / "latency.json"))
     assert again["runs"] == fitted["runs"]
 

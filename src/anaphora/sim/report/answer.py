@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from anaphora.sim.report.timing import timed_answer
 from anaphora.sim.report.words import duration
 
 _BOUND = "belady"
@@ -14,7 +15,7 @@ def answer(results: Mapping[str, Any]) -> str:
     policies = [policy for policy in dict.fromkeys(run["policy"] for run in runs) if policy != _BOUND]
     parts = [_smallest_and_largest(results, policy) for policy in policies[:1]]
     parts += [_best_against_bound(results, policies)] if len(policies) > 1 else []
-    parts += [_ceiling(results), _kept(results)]
+    parts += [_ceiling(results), _kept(results), timed_answer(results)]
     return " ".join(part for part in parts if part)
 
 

@@ -38,6 +38,21 @@ def timing_tables(results: Mapping[str, Any]) -> list[Table]:
     return [_waiting(results), _load(results), _source(results)] if is_timed(results) else []
 
 
+def timed_answer(results: Mapping[str, Any]) -> str:
+    """What the first timed run's cache does to first-token times, in a sentence; empty if nothing was timed."""
+    run = next((run for run in results["runs"] if run.get("timing")), None)
+    if run is None:
+        return ""
+    on, off = (run["timing"][arm]["ttft_ms"] for arm in ("on", "off"))
+    if on["p50"] is None or off["p50"] is None:
+        return ""
+    return (
+        f"In simulated time, with {capacity(run)} blocks and {run['policy']}, half of the requests have their first "
+        f"token within {_seconds(on['p50'])} s and 99 % within {_seconds(on['p99'])} s; without a prefix cache "
+        f"{_seconds(off['p50'])} s and {_seconds(off['p99'])} s."
+    )
+
+
 def timing_remarks(results: Mapping[str, Any]) -> Iterator[str]:
     """Where a timeline is to be doubted."""
     if not is_timed(results):
