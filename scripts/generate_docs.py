@@ -112,6 +112,11 @@ def cache_table(name: str) -> str:
     return (ROOT / "benchmarks" / "results" / "cache" / f"{name}.md").read_text("utf-8").strip()
 
 
+def simulate_validation() -> str:
+    """Measured and simulated first-token times, as the benchmark wrote them."""
+    return (ROOT / "benchmarks" / "results" / "sim" / "table.md").read_text("utf-8").strip()
+
+
 def command_line() -> str:
     """Help of every verb, as the terminal shows it at 100 columns without colour."""
     env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
@@ -134,6 +139,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "cli": command_line,
     **{name: partial(cache_table, name) for name in ("against_vllm", "radix", "timing_attack", "soak")},
     **load("cache_tables", ROOT / "benchmarks" / "cache" / "tables.py").TABLES,
+    "simulate_validation": simulate_validation,
 }
 PAGES = [
     "README.md",

@@ -1,0 +1,37 @@
+"""The benchmark that holds simulated first-token times against a server's."""
+
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks.sim.load import Load, chats
+from benchmarks.sim.validate import RESULTS, table
+
+from anaphora.lab.step_durations import observations_of
+from anaphora.sim.latency_fit import fit_latency
+from anaphora.traces.records import read_run
+
+KEPT = json.loads((Path(RESULTS) / "validation.json").read_text())
+
+
+def test_a_load_follows_from_its_seed() -> None:
+    load = Load("some", rate=2, num_requests=50)
+    made = chats(load)
+    assert made == chats(load)
+    assert made != chats(Load("some", rate=2, num_requests=50, seed=1))
+    assert [chat.at_s for chat in made] == sorted(chat.at_s for chat in made)
+    assert {chat.salt for chat in made} == {""}
+    assert len({chat.salt for chat in chats(Load("some", rate=2, num_requests=50, cached=False))}) == 50
+
+
+def test_the_kept_table_says_what_was_measured() -> None:
+    assert (RESULTS / "table.md").read_text().strip() == table(KEPT)
+    for load in KEPT["loads"]:
+        equal = [one["measured_cached_tokens"] == one["predicted_cached_tokens"] for one in load["requests"]]
+        assert sum(equal) == load["requests_with_equal_cached_tokens"]
+        assert len(equal) == load["num_requests"]
+
+
+def test_the_kept_fit_follows_from_the_kept_records() -> None:
+    fit = fit_latency(observations_of(read_run(RESULTS), token_budget=2048))
+    assert fit.model.to_json() == pytest.approx(KEPT["latency"]["coefficients"], rel=1e-6, abs=1e-9)
