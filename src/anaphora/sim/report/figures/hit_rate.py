@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from anaphora.report.colours import AMBER, GREEN, GREY, INK, OFF, ON, PAPER, PINK, SKY
 from anaphora.sim.report.words import thousands
@@ -52,6 +52,7 @@ def hit_rates(results: Mapping[str, Any]) -> Figure:
     axes.set_xscale("log")
     axes.set_xlim(*_limits(bounded or lru["capacity_blocks"]))
     axes.set_ylim(0, 1.12 * max([*(100 * run["token_hit_rate"] for run in runs), *_rates_within(axes, lru), 1.0]))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title("Prompt tokens served from the cache, by its size", pad=34)
