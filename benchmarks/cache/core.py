@@ -10,6 +10,7 @@ blocks is filled, all included: pool, index, tokens, census, the policy, and wha
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -19,6 +20,8 @@ from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from benchmarks.cpu.procfs import describe_hardware
 
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.events import CacheEvent
@@ -183,12 +186,6 @@ def summarise(samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def processor() -> str:
-    """The processor's name, as the kernel tells it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", help="an interpreter with vLLM")
@@ -201,12 +198,15 @@ def main() -> None:
     if options.arm:
         print(json.dumps(run_arm(options.arm)))
         return
+    load_before = os.getloadavg()
     samples = compare(options.pool or list(POOL_SIZES), options.repeats, options.rounds, options.python)
     shapes = ("8192", "128", "conversations", "8")
     memory = {shape: round(in_process("memory", shape, "default"), 1) for shape in shapes}
     results = {
+        "hardware": describe_hardware(),
         "python": platform.python_version(),
-        "processor": processor(),
+        "load_before": load_before,
+        "load_after": os.getloadavg(),
         "prompt_blocks": PROMPT_BLOCKS,
         "block_size": BLOCK_SIZE,
         "summary": summarise(samples),

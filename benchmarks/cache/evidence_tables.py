@@ -108,8 +108,32 @@ def soak(results: Results) -> str:
     return table(("policy", *(name.replace("_", " ") for name in names)), rows)
 
 
+CORE_STAGES = ("pack", "request with hashes", "allocate and commit", "free", "lookup", "hold")
+
+
+def core(results: Results) -> str:
+    """One row for each arm and pool; then the memory."""
+    rows: list[Row] = []
+    for row in results["summary"]:
+        median, least = row["median_ms"], row["least_ms"]
+        times = [f"{median[stage]:.2f} ({least[stage]:.2f})" if stage in median else "–" for stage in CORE_STAGES]
+        rows.append((row["arm"], f"{row['pool']:,}", *times))
+    hardware = results["hardware"]
+    facts = (
+        f"{hardware['cpu']}, {hardware['cores']} cores (load average {results['load_before'][0]:.0f} before, "
+        f"{results['load_after'][0]:.0f} after), Python {results['python']}. A prompt of {results['prompt_blocks']:,} "
+        f"blocks of {results['block_size']} tokens; milliseconds, median (least)."
+    )
+    memory = [
+        (f"{shape} blocks" if shape.isdigit() else shape, size) for shape, size in results["bytes_per_block"].items()
+    ]
+    speed = table(("arm", "blocks of the pool", *CORE_STAGES), rows)
+    return f"{facts}\n\n{speed}\n\n{table(('prompts, in a pool of a million blocks', 'bytes a block'), [*memory])}"
+
+
 TABLES: dict[str, Callable[[Results], str]] = {
     "against_vllm": against_vllm,
+    "core": core,
     "radix": radix,
     "timing_attack": timing_attack,
     "soak": soak,

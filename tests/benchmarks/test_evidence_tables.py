@@ -24,6 +24,16 @@ def test_no_difference_to_vllm_is_untraced() -> None:
     assert results["untraced"] == []
 
 
+def test_the_core_kept_its_aims() -> None:
+    results = kept("core")
+    ours = [row["median_ms"] for row in results["summary"] if row["arm"].startswith("ours")]
+    assert {row["pool"] for row in results["summary"]} == {10_000, 100_000, 1_000_000}
+    assert all(row["lookup"] <= 0.5 for row in ours)
+    assert all(row["lookup"] + row["hold"] <= 2 for row in ours)
+    assert all(row["allocate and commit"] + row["free"] <= 5 for row in ours)
+    assert all(results["bytes_per_block"][shape] <= 250 for shape in ("8192", "128", "conversations"))
+
+
 def test_the_attacker_saw_nothing_and_the_control_everything() -> None:
     assert set(kept("timing_attack")["verdict"].values()) == {True}
 
