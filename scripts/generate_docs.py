@@ -117,11 +117,27 @@ def simulate_validation() -> str:
     return (ROOT / "benchmarks" / "results" / "sim" / "table.md").read_text("utf-8").strip()
 
 
+def gpu_table() -> str:
+    """The GPU comparison, as its own program renders it."""
+    return (ROOT / "benchmarks" / "results" / "h200" / "table.md").read_text("utf-8").strip()
+
+
 def command_line() -> str:
     """Help of every verb, as the terminal shows it at 100 columns without colour."""
     env = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
     parts = []
-    for verb in ("", "serve", "bench switch", "bench gradient", "bench all", "fit", "report", "simulate", "fetch"):
+    for verb in (
+        "",
+        "serve",
+        "bench switch",
+        "bench gradient",
+        "bench all",
+        "fit",
+        "report",
+        "simulate",
+        "plan",
+        "fetch",
+    ):
         command = ["-m", "anaphora", *verb.split(), "--help"]
         shown = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, check=True).stdout
         clean = "\n".join(line.rstrip() for line in shown.strip().splitlines())
@@ -136,6 +152,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "headline": partial(headline, "en"),
     "headline_zh": partial(headline, "zh"),
     "cpu": cpu_table,
+    "gpu": gpu_table,
     "cli": command_line,
     **{name: partial(cache_table, name) for name in ("against_vllm", "radix", "timing_attack", "soak")},
     **load("cache_tables", ROOT / "benchmarks" / "cache" / "tables.py").TABLES,

@@ -76,6 +76,8 @@ class Metrics(Collector):
             "block_size": str(config.block_size),
             "enable_prefix_caching": str(config.enable_prefix_caching),
             "eviction_policy": config.eviction_policy,
+            "gpu_memory_utilization": str(config.gpu_memory_utilization),
+            "kv_cache_size_tokens": str(capacity.num_tokens),
             "kv_cache_memory_bytes": str(capacity.num_bytes),
             "num_gpu_blocks": str(capacity.num_blocks),
         }
