@@ -73,6 +73,7 @@ def test_both_switches_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -
         (["--port", "http"], "--port must be a valid integer, got 'http'"),
         (["--max-num-seqs", "0"], "--max-num-seqs must be greater than or equal to 1, got '0'"),
         (["--gpu-memory-utilization", "1.5"], "--gpu-memory-utilization must be less than or equal to 1, got '1.5'"),
+        (["--max-pinned-share", "1.5"], "--max-pinned-share must be less than or equal to 1, got '1.5'"),
         (["--kv-cache-memory-bytes", "1XiB"], "must be a number of bytes, such as 1GiB, got '1XiB'"),
         (["--dtype", "int4"], "--dtype must be 'auto', 'float32', 'bfloat16' or 'float16', got 'int4'"),
         (["--num-threads", "99999"], "--num-threads must be less than or equal to 1024, got '99999'"),
@@ -131,6 +132,7 @@ def test_a_file_may_hold_every_setting(tmp_path: Path) -> None:
     (tmp_path / "serve.yaml").write_text(
         "model: folder\nserved_model_name: [a, b]\nmax-model-len: 4096\ngpu_memory_utilization: 0.85\n"
         "enable-prefix-caching: false\nkv_cache_memory_bytes: 1.5GiB\nmax-body-bytes: 1000\napi-key: secret\n"
+        "max-pinned-share: 0.25\n"
     )
     settings = resolve({"served_model_name": ["c"]}, tmp_path / "serve.yaml")
     assert settings == ServeSettings(
@@ -142,6 +144,7 @@ def test_a_file_may_hold_every_setting(tmp_path: Path) -> None:
         kv_cache_memory_bytes=3 * 2**29,
         max_body_bytes=1000,
         api_key=("secret",),
+        max_pinned_share=0.25,
     )
 
 

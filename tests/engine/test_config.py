@@ -82,6 +82,7 @@ def test_a_length_that_nobody_asked_for_is_what_fits() -> None:
             r"max_model_len \(1000\) tokens must fit one step, but max_num_batched_tokens is 999",
         ),
         ({"eviction_policy": "oracle"}, "eviction_policy 'oracle' is not known"),
+        ({"max_pinned_share": 1.5}, "max_pinned_share must be from 0 to 1, got 1.5"),
     ],
 )
 def test_what_does_not_fit_the_model_is_refused_with_both_numbers(options: dict[str, Any], message: str) -> None:

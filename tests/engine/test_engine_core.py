@@ -267,10 +267,10 @@ def test_the_cache_is_reset_only_while_nothing_runs() -> None:
     assert outputs[0].ledger.num_cached_tokens == 0
 
 
-def test_a_pinned_prefix_is_kept_until_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pinned_prefix_is_kept_until_its_time_is_over() -> None:
     core, _ = memory_core(num_blocks=8)
     now = 100.0
-    monkeypatch.setattr("anaphora.engine.engine_core.time.monotonic", lambda: now)
+    core.clock = lambda: now
     finish(core, [request("first", PROMPT)])
     pin = core.pin("system", Namespace(""), PROMPT[:8], 60.0)
     assert (pin.num_blocks, pin.num_tokens, pin.expires_at_s) == (2, 8, 160.0)

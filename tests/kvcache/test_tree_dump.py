@@ -35,3 +35,7 @@ def test_each_extent_is_a_node_with_what_it_continues() -> None:
         (X, "cached", 0),
         (X, "evicted", 0),
     ]
+    assert cache.tree(max_nodes=3) == cache.tree()[:3]
+    assert cache.tree(X, max_nodes=1) == cache.tree(X)[:1]
+    assert cache.tree(Namespace("z")) == []
+    assert cache.prefixes.index.namespaces == [X, Y]

@@ -10,6 +10,7 @@ from typing import Any
 import uvloop
 
 from anaphora.engine import AsyncEngine, EngineConfig
+from anaphora.engine.startup import LoadEngine, load_engine
 from anaphora.server.app import build_app
 from anaphora.server.backend import Backend
 from anaphora.server.listener import bind, url_of
@@ -33,9 +34,15 @@ class LiveServer:
     """``url`` while it serves; ``backend`` to look behind the socket from the outside (stats only)."""
 
     def __init__(
-        self, settings: ServerSettings, backend: Backend | None, engine: EngineConfig | None, wrap: Wrap
+        self,
+        settings: ServerSettings,
+        backend: Backend | None,
+        engine: EngineConfig | None,
+        wrap: Wrap,
+        load: LoadEngine,
     ) -> None:
         self._settings = settings
+        self._load = load
         self._wrap = wrap
         self._engine_config = engine
         self._ready = threading.Event()
@@ -68,7 +75,7 @@ class LiveServer:
     async def _serve(self) -> None:
         if self.backend is None:
             assert self._engine_config is not None
-            self.backend = await AsyncEngine.start(self._engine_config)
+            self.backend = await AsyncEngine.start(self._engine_config, load=self._load)
         with bind("127.0.0.1", 0) as listener:
             self.url = url_of(listener)
             app = build_app(self._wrap(self.backend), self._settings)
@@ -91,15 +98,16 @@ def serving(
     *,
     backend: Backend | None = None,
     wrap: Wrap = lambda backend: backend,
+    load: LoadEngine = load_engine,
     **engine: Any,
 ) -> Iterator[LiveServer]:
     """A server for the model folder ``model`` (or for ``backend``), stopped at the end; ``engine`` are its options.
 
-    ``wrap`` puts something in front of the engine.
+    ``wrap`` puts something in front of the engine; ``load`` loads it.
     """
     options = {"device": "cpu", "num_threads": 1, "kv_cache_memory_bytes": 2**22, **engine}
     config = None if model is None else EngineConfig(model=str(model), **options)
-    server = LiveServer(settings, backend, config, wrap)
+    server = LiveServer(settings, backend, config, wrap, load)
     server.start()
     try:
         yield server

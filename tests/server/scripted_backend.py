@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 
 from anaphora.engine import (
+    CacheOperations,
     EngineConfig,
     EngineStats,
     EngineUsage,
@@ -16,10 +17,18 @@ from anaphora.engine import (
     RequestOutput,
     RequestTimes,
 )
+from anaphora.engine.questions import Questions
 from anaphora.tokenizer.tokenizer import Tokenizer
+from tests.engine.harness import memory_core
 
 Step = str | BaseException | None
 """Text to give out, an error to raise, or ``None`` to wait for ever."""
+
+
+def _empty_cache() -> CacheOperations:
+    """The real thing on a core of its own, asked without a thread."""
+    core, _ = memory_core()
+    return CacheOperations(Questions(lambda command: command(core), lambda call, *args: call(*args)))
 
 
 @dataclass
@@ -36,6 +45,7 @@ class ScriptedBackend:
     kv_capacity: KVCapacity = field(default_factory=lambda: KVCapacity(8, 128, 8192))
     is_healthy: bool = True
     resets: bool = True
+    cache: CacheOperations = field(default_factory=_empty_cache)
     requests: list[GenerationRequest] = field(default_factory=list)
     num_open: int = 0
     """Generators begun and not yet closed."""

@@ -15,7 +15,15 @@ from anaphora.server.settings import ServerSettings
 from anaphora.tokenizer.tokenizer import Tokenizer
 from tests.server.scripted_backend import ScriptedBackend
 
-OPERATOR = [("GET", "/metrics"), ("POST", "/reset_prefix_cache"), ("GET", "/cache/requests/cmpl-1")]
+OPERATOR = [
+    ("GET", "/metrics"),
+    ("POST", "/reset_prefix_cache"),
+    ("GET", "/cache/requests/cmpl-1"),
+    ("GET", "/cache/tree"),
+    ("GET", "/cache/pins"),
+    ("POST", "/cache/pins"),
+    ("DELETE", "/cache/pins/system"),
+]
 KEYED = [
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/completions"),
@@ -24,7 +32,11 @@ KEYED = [
     ("GET", "/v1/models"),
     ("GET", "/v1/models/demo"),
 ]
-PASSED = {"/cache/requests/cmpl-1": 404}
+PASSED = {
+    ("GET", "/cache/requests/cmpl-1"): 404,
+    ("POST", "/cache/pins"): 400,
+    ("DELETE", "/cache/pins/system"): 404,
+}
 """Status of an operator's route that let the request in, where it is not 200."""
 OPEN = [("GET", "/health"), ("GET", "/version")]
 REMOTE = ("203.0.113.9", 5000)
@@ -83,7 +95,7 @@ def test_health_and_version_are_open(backend: ScriptedBackend, route: tuple[str,
 
 @pytest.mark.parametrize("route", OPERATOR)
 def test_without_an_admin_key_only_this_machine_operates(backend: ScriptedBackend, route: tuple[str, str]) -> None:
-    passed = PASSED.get(route[1], 200)
+    passed = PASSED.get(route, 200)
     assert status(backend, route) == passed
     for host in ("127.8.8.8", "::1", "::ffff:127.0.0.1"):
         assert status(backend, route, client=(host, 1)) == passed
@@ -100,16 +112,16 @@ def test_without_an_admin_key_only_this_machine_operates(backend: ScriptedBacken
 @pytest.mark.parametrize("route", OPERATOR)
 def test_with_an_admin_key_nobody_operates_without_it(backend: ScriptedBackend, route: tuple[str, str]) -> None:
     for client in (LOCAL, REMOTE):
-        assert status(backend, route, bearer("admin"), client=client, admin_key="admin") == PASSED.get(route[1], 200)
+        assert status(backend, route, bearer("admin"), client=client, admin_key="admin") == PASSED.get(route, 200)
         assert status(backend, route, client=client, admin_key="admin") == 401
         assert status(backend, route, bearer("one"), client=client, admin_key="admin", api_keys=("one",)) == 401
 
 
 def test_public_metrics_open_that_route_only(backend: ScriptedBackend) -> None:
     for admin_key in (None, "admin"):
-        metrics, reset, requests = OPERATOR
+        metrics, *others = OPERATOR
         assert status(backend, metrics, client=REMOTE, admin_key=admin_key, public_metrics=True) == 200
-        for route in (reset, requests):
+        for route in others:
             assert status(backend, route, client=REMOTE, admin_key=admin_key, public_metrics=True) in (401, 403)
 
 

@@ -130,7 +130,7 @@ def test_who_goes_early_is_logged_and_who_got_nothing_is_not(tmp_path: Path, bac
 def test_in_front_of_the_engine_it_is_the_engine(backend: ScriptedBackend) -> None:
     log = TrafficLog(io.StringIO(), backend, "digests")
     in_front: Backend = LoggedBackend(backend, log)
-    for name in ("tokenizer", "config", "max_model_len", "kv_capacity", "is_healthy"):
+    for name in ("tokenizer", "config", "max_model_len", "kv_capacity", "is_healthy", "cache"):
         assert getattr(in_front, name) is getattr(backend, name)
     assert in_front.stats() is backend.stats()
     log.close()

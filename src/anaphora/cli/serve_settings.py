@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Interval, MinLen
 
+from anaphora.kvcache.config import DEFAULT_MAX_PINNED_SHARE
 from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES
 
 Panel = Literal["Model", "KV cache", "Scheduler", "Server"]
@@ -97,6 +98,9 @@ class ServeSettings:
     eviction_policy: Annotated[str, Flag("KV cache", "Which cached blocks go first when room is needed.", "NAME")] = (
         DEFAULT_POLICY
     )
+    max_pinned_share: Annotated[
+        float, Interval(ge=0, le=1), Flag("KV cache", "Share of the blocks that pins may hold together.", "SHARE")
+    ] = DEFAULT_MAX_PINNED_SHARE
     max_num_seqs: Annotated[int, Ge(1), Flag("Scheduler", "Requests that run at the same time.", "REQUESTS")] = 256
     max_num_batched_tokens: Annotated[
         int | None,

@@ -8,6 +8,8 @@ from anaphora.engine.openmp import spin_briefly
 
 if TYPE_CHECKING:
     from anaphora.engine.async_engine import AsyncEngine as AsyncEngine
+    from anaphora.engine.cache_operations import CacheOperations as CacheOperations
+    from anaphora.engine.cache_operations import PinnedPrefixes as PinnedPrefixes
     from anaphora.engine.config import EngineConfig as EngineConfig
     from anaphora.engine.config import KVCapacity as KVCapacity
     from anaphora.engine.llm import LLM as LLM
@@ -25,12 +27,15 @@ if TYPE_CHECKING:
     from anaphora.kvcache.ledger import Divergence as Divergence
     from anaphora.kvcache.ledger import Ledger as Ledger
     from anaphora.kvcache.ledger import Reason as Reason
+    from anaphora.kvcache.pins import Pin as Pin
+    from anaphora.kvcache.tree_dump import TreeNode as TreeNode
 
 spin_briefly()
 keep_few_products()  # before any module of this room imports torch
 
 _HOMES = {
     "async_engine": ("AsyncEngine",),
+    "cache_operations": ("CacheOperations", "PinnedPrefixes"),
     "config": ("EngineConfig", "KVCapacity"),
     "llm": ("LLM", "GenerationResult"),
     "outputs": ("EngineUsage", "FinishReason", "PositionLogprobs", "RequestOutput", "RequestTimes", "TokenLogprob"),
@@ -40,6 +45,7 @@ _HOMES = {
 }
 _MODULES = {name: f"anaphora.engine.{home}" for home, names in _HOMES.items() for name in names}
 _MODULES |= dict.fromkeys(("Divergence", "Ledger", "Reason"), "anaphora.kvcache.ledger")
+_MODULES |= {"Pin": "anaphora.kvcache.pins", "TreeNode": "anaphora.kvcache.tree_dump"}
 
 __all__ = sorted(_MODULES)
 

@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from anaphora.checkpoints.checkpoint import Checkpoint
+from anaphora.engine.cache_operations import CacheOperations
 from anaphora.engine.config import EngineConfig, KVCapacity
 from anaphora.engine.engine_core import CoreOutput, EngineCore
 from anaphora.engine.output_processor import OutputProcessor
 from anaphora.engine.outputs import RequestOutput
+from anaphora.engine.questions import Questions
 from anaphora.engine.request import GenerationRequest, check_request, compact
 from anaphora.engine.request_stream import RequestStream
 from anaphora.engine.startup import LoadedEngine, LoadEngine, load_engine
@@ -43,7 +45,9 @@ class AsyncEngine:
         """From submission to the core's last output, which also comes for aborted requests."""
         self._is_empty = asyncio.Event()
         self._is_empty.set()
-        self._resets: set[asyncio.Future[bool]] = set()
+        self._questions = Questions(worker.submit, self._post)
+        self.cache = CacheOperations(self._questions)
+        """What the operator asks of the cache."""
         self._is_closing = False
         self._death: EngineDeadError | None = None
         worker.listen(
@@ -133,20 +137,7 @@ class AsyncEngine:
         Raises:
             EngineDeadError: the engine has stopped.
         """
-        if self._death is not None:
-            raise self._death
-        future: asyncio.Future[bool] = self._loop.create_future()
-        self._resets.add(future)
-
-        def reset(core: EngineCore) -> list[CoreOutput]:
-            self._post(_answer, future, core.reset_prefix_cache())
-            return []
-
-        self._worker.submit(reset)
-        try:
-            return await future
-        finally:
-            self._resets.discard(future)
+        return await self._questions.ask(EngineCore.reset_prefix_cache)
 
     async def shutdown(self, *, drain_s: float = 30.0) -> None:
         """Refuse new requests, wait up to ``drain_s`` seconds for the others, abort what is left, end the thread."""
@@ -244,11 +235,4 @@ class AsyncEngine:
                 stream.fail(self._death)
         self._streams.clear()
         self._is_empty.set()
-        for future in self._resets:
-            if not future.done():
-                future.set_exception(self._death)
-
-
-def _answer(future: asyncio.Future[bool], result: bool) -> None:
-    if not future.done():
-        future.set_result(result)
+        self._questions.end(self._death)

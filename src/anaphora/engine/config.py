@@ -7,7 +7,7 @@ from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.engine.gpu.buckets import TOKEN_BUCKETS, buckets_up_to
 from anaphora.engine.memory_plan import DEFAULT_GPU_MEMORY_UTILIZATION, MemoryDemand, MemoryPlan, estimate_demand
 from anaphora.errors import ConfigError
-from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.config import DEFAULT_MAX_PINNED_SHARE, CacheConfig
 from anaphora.kvcache.eviction import DEFAULT_POLICY
 from anaphora.scheduler.config import SchedulerConfig
 
@@ -87,6 +87,8 @@ class EngineConfig:
     enable_chunked_prefill: bool = True
     eviction_policy: str = DEFAULT_POLICY
     """Which cached blocks go first when room is needed."""
+    max_pinned_share: float = DEFAULT_MAX_PINNED_SHARE
+    """Of the blocks, so many may be pinned, 0 to 1."""
     seed: int = 0
     """From which the randomness of requests without a seed follows."""
     num_threads: int | None = None
@@ -134,6 +136,7 @@ class EngineConfig:
                 block_size=self.block_size,
                 enable_prefix_caching=self.enable_prefix_caching,
                 eviction_policy=self.eviction_policy,
+                max_pinned_share=self.max_pinned_share,
             ),
             scheduler=SchedulerConfig(
                 max_num_seqs=self.max_num_seqs,

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from anaphora.engine.active_request import ActiveRequest
@@ -11,7 +11,7 @@ from anaphora.engine.outputs import FinishReason, PositionLogprobs
 from anaphora.engine.request import GenerationRequest, check_request
 from anaphora.engine.sampler import SampledToken
 from anaphora.engine.stats import EngineCounters, EngineStats, take_snapshot
-from anaphora.errors import AnaphoraError, EngineDeadError, EngineStepError, RequestError
+from anaphora.errors import AnaphoraError, EngineDeadError, EngineStepError, PinError, RequestError
 from anaphora.kvcache.ledger import Ledger
 from anaphora.kvcache.pins import Pin
 from anaphora.kvcache.token_blocks import TokenBlocks
@@ -63,8 +63,11 @@ class EngineCore:
         vocab_size: int,
         eos_token_ids: tuple[int, ...],
         seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``clock`` tells pins the time, in seconds."""
         self.scheduler = scheduler
+        self.clock = clock
         self._counters = EngineCounters()
         self._runner = runner
         self._vocab_size = vocab_size
@@ -113,7 +116,7 @@ class EngineCore:
         Raises:
             EngineDeadError: too many steps have failed in a row.
         """
-        self.scheduler.cache.pins.expire(time.monotonic())
+        self.scheduler.cache.pins.expire(self.clock())
         output = self.scheduler.schedule()
         if output is None:
             return None
@@ -143,8 +146,10 @@ class EngineCore:
             RequestError: something in it is no token id.
         """
         cache = self.scheduler.cache
+        if not cache.config.enable_prefix_caching:
+            raise PinError("prefix caching is off, so there is nothing to pin: start with enable_prefix_caching")
         tokens = TokenBlocks(token_ids, cache.config.block_size)
-        return cache.pins.add(name, namespace, tokens, now_s=time.monotonic(), time_to_live_s=time_to_live_s)
+        return cache.pins.add(name, namespace, tokens, now_s=self.clock(), time_to_live_s=time_to_live_s)
 
     def unpin(self, name: str) -> bool:
         """Let a pin go; ``False`` if there is none of that name."""
@@ -152,12 +157,16 @@ class EngineCore:
 
     def pins(self) -> tuple[Pin, ...]:
         """The pins whose time is not over."""
-        self.scheduler.cache.pins.expire(time.monotonic())
+        self.scheduler.cache.pins.expire(self.clock())
         return self.scheduler.cache.pins.all()
 
-    def cache_tree(self, namespace: Namespace | None = None) -> list[TreeNode]:
-        """What stands in the prefix index: of one namespace, or of all."""
-        return self.scheduler.cache.tree(namespace)
+    def cache_tree(self, namespace: Namespace | None = None, max_nodes: int | None = None) -> list[TreeNode]:
+        """What stands in the prefix index: of one namespace, or of all; at most the first ``max_nodes``."""
+        return self.scheduler.cache.tree(namespace, max_nodes)
+
+    def cache_namespaces(self) -> list[Namespace]:
+        """The namespaces that have anything in the prefix index."""
+        return self.scheduler.cache.prefixes.index.namespaces
 
     def stats(self) -> EngineStats:
         """A picture of now."""

@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from anaphora.errors import ConfigError
 from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES, policy_name
 
+DEFAULT_MAX_PINNED_SHARE = 0.5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheConfig:
@@ -31,7 +33,7 @@ class CacheConfig:
     max_remembered_prompts: int = 128
     """Earlier prompts remembered per namespace, to tell ``diverged`` from ``new``."""
     max_remembered_namespaces: int = 64
-    max_pinned_share: float = 0.5
+    max_pinned_share: float = DEFAULT_MAX_PINNED_SHARE
     """Of the blocks, so many may be pinned, 0 to 1."""
 
     def __post_init__(self) -> None:

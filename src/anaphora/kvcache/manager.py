@@ -86,9 +86,9 @@ class KVCacheManager:
         """The block table of a request."""
         return self._tables[request_id].ids
 
-    def tree(self, namespace: Namespace | None = None) -> list[TreeNode]:
-        """What stands in the index, for people: of one namespace, or of all."""
-        return dump_tree(self.prefixes.index, self.stats, self.config.block_size, namespace)
+    def tree(self, namespace: Namespace | None = None, max_nodes: int | None = None) -> list[TreeNode]:
+        """What stands in the index, for people: of one namespace, or of all; at most the first ``max_nodes``."""
+        return dump_tree(self.prefixes.index, self.stats, self.config.block_size, namespace, max_nodes)
 
     @property
     def tables(self) -> Mapping[RequestId, BlockTable]:

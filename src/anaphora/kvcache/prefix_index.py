@@ -18,6 +18,11 @@ class PrefixIndex:
         """Namespaces that have any extent."""
         return len(self._roots)
 
+    @property
+    def namespaces(self) -> list[Namespace]:
+        """Those, in the order in which they came."""
+        return list(self._roots)
+
     def walk(
         self, namespace: Namespace, blocks: TokenBlocks, limit: int, *, after: Extent | None = None, position: int = 0
     ) -> Iterator[tuple[Extent, int]]:
@@ -63,7 +68,11 @@ class PrefixIndex:
 
     def __iter__(self) -> Iterator[Extent]:
         """Every extent but the roots, parents before children."""
-        stack = list(self._roots.values())
+        return self.extents()
+
+    def extents(self, namespace: Namespace | None = None) -> Iterator[Extent]:
+        """The same, of one namespace or of all."""
+        stack = [root for name, root in self._roots.items() if namespace in (None, name)]
         while stack:
             children = stack.pop().children.values()
             yield from children

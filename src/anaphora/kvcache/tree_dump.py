@@ -1,6 +1,7 @@
 """What stands in the prefix index, as plain data for people."""
 
 from dataclasses import dataclass
+from itertools import islice
 
 from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.prefix_index import PrefixIndex
@@ -33,17 +34,20 @@ class TreeNode:
 
 
 def dump_tree(
-    index: PrefixIndex, stats: CacheStats, block_size: int, namespace: Namespace | None = None
+    index: PrefixIndex,
+    stats: CacheStats,
+    block_size: int,
+    namespace: Namespace | None = None,
+    max_nodes: int | None = None,
 ) -> list[TreeNode]:
-    """All extents, or those of one namespace."""
+    """All extents, or those of one namespace; at most the first ``max_nodes``."""
     numbers: dict[Extent, int] = {}
     nodes: list[TreeNode] = []
-    for extent in index:
-        if namespace is None or extent.namespace == namespace:
-            assert extent.parent is not None
-            parent = numbers.get(extent.parent)
-            numbers[extent] = len(nodes)
-            nodes.append(_node(extent, len(nodes), parent, stats, block_size))
+    for extent in islice(index.extents(namespace), max_nodes):
+        assert extent.parent is not None
+        parent = numbers.get(extent.parent)
+        numbers[extent] = len(nodes)
+        nodes.append(_node(extent, len(nodes), parent, stats, block_size))
     return nodes
 
 

@@ -48,6 +48,34 @@ class Usage(TypedDict):
     prompt_tokens_details: PromptTokensDetails
 
 
+class PinAnswer(TypedDict):
+    """One pinned prefix; ``expires_in_s`` is ``None`` if it stays until it is let go."""
+
+    id: str
+    tenant: str
+    num_blocks: int
+    num_tokens: int
+    expires_in_s: float | None
+
+
+class CacheNode(TypedDict):
+    """A stretch of blocks in the prefix index; ``parent`` is the ``number`` of the one it continues.
+
+    ``state``: ``pending``, ``cached`` or ``evicted``. ``age_blocks``: blocks stored since, ``None`` unless cached.
+    """
+
+    number: int
+    parent: int | None
+    tenant: str
+    state: str
+    num_blocks: int
+    num_tokens: int
+    begins_with: TokenWindow
+    num_holders: int
+    num_hits: int
+    age_blocks: int | None
+
+
 class RequestAccount(TypedDict):
     """What the operator sees of one engine request; here the ledger tells what other tenants hold (``isolated``)."""
 

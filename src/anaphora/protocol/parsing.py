@@ -44,6 +44,8 @@ def _complaint(kind: str, message: str, context: Mapping[str, Any]) -> str:
     """Pydantic's message as the end of a sentence that begins with the field's name."""
     if kind == "missing":
         return "is required"
+    if kind == "extra_forbidden":
+        return "is not known here"
     if kind == "too_short":
         return f"must have at least {context['min_length']} item"
     if kind == "too_long":

@@ -22,6 +22,11 @@ class Access:
         self._admin_digest = None if settings.admin_key is None else _digest(settings.admin_key)
         self._public_metrics = settings.public_metrics
 
+    @property
+    def key_digests(self) -> tuple[bytes, ...]:
+        """Of the API keys, in the order in which they were set."""
+        return self._key_digests
+
     def tenant(self, headers: Headers, salt: str | None = None) -> Namespace:
         """Whose blocks a request may share.
 

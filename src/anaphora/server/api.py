@@ -1,4 +1,4 @@
-"""What all routes for clients share: key and body, the model's name, and text that becomes tokens."""
+"""What all routes with a body share: key and body, the model's name, and text that becomes tokens."""
 
 import asyncio
 from collections.abc import Callable
@@ -42,8 +42,17 @@ class Api:
             RequestError: see :func:`parse`; or the body is too large.
         """
         self.access.tenant(http.headers)
-        body = await read_body(http, self.settings.max_body_bytes)
-        return parse(schema, body), len(body)
+        return await self._parsed(schema, http)
+
+    async def read_from_operator(self, schema: type[M], http: Request) -> tuple[M, int]:
+        """As :meth:`read`, of a request that only the operator may make.
+
+        Raises:
+            WrongKeyError, ForbiddenError: see :meth:`Access.require_operator`.
+            RequestError: see :func:`parse`; or the body is too large.
+        """
+        self.access.require_operator(http)
+        return await self._parsed(schema, http)
 
     def model(self, name: str | None) -> str:
         """The model name to answer with: the one asked for, or the first if none was.
@@ -66,3 +75,7 @@ class Api:
             return convert(asked, self.backend.tokenizer)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._workers, convert, asked, self.backend.tokenizer)
+
+    async def _parsed(self, schema: type[M], http: Request) -> tuple[M, int]:
+        body = await read_body(http, self.settings.max_body_bytes)
+        return parse(schema, body), len(body)

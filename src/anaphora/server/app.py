@@ -11,6 +11,7 @@ from anaphora.server.access import Access
 from anaphora.server.answering import Answerer
 from anaphora.server.api import Api
 from anaphora.server.backend import Backend
+from anaphora.server.cache_routes import CacheRoutes
 from anaphora.server.connection import client_gone
 from anaphora.server.errors import error_response
 from anaphora.server.latency import LatencyHistograms
@@ -31,6 +32,7 @@ def build_app(backend: Backend, settings: ServerSettings) -> Starlette:
     openai = OpenAIRoutes(api, Answerer(backend, latencies, log))
     text = TokenizerRoutes(api)
     metrics = Metrics(backend, latencies, settings.served_model_names[0], is_public=settings.public_metrics)
+    cache = CacheRoutes(api)
     operator = OperatorRoutes(backend, access, metrics, log)
     return Starlette(
         routes=[
@@ -44,6 +46,10 @@ def build_app(backend: Backend, settings: ServerSettings) -> Starlette:
             Route("/version", operator.version),
             Route("/metrics", operator.metrics),
             Route("/cache/requests/{id}", operator.cache_request),
+            Route("/cache/tree", cache.tree),
+            Route("/cache/pins", cache.pins),
+            Route("/cache/pins", cache.pin, methods=["POST"]),
+            Route("/cache/pins/{id}", cache.unpin, methods=["DELETE"]),
             Route("/reset_prefix_cache", operator.reset_prefix_cache, methods=["POST"]),
         ],
         exception_handlers={

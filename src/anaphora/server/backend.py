@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from anaphora.engine import EngineConfig, EngineStats, GenerationRequest, KVCapacity, RequestOutput
+from anaphora.engine import CacheOperations, EngineConfig, EngineStats, GenerationRequest, KVCapacity, RequestOutput
 from anaphora.tokenizer.tokenizer import Tokenizer
 
 
@@ -25,6 +25,10 @@ class Backend(Protocol):
 
     @property
     def is_healthy(self) -> bool: ...
+
+    @property
+    def cache(self) -> CacheOperations:
+        """What the operator asks of the prefix cache."""
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[RequestOutput, None]:
         """Outputs until one has a ``finish_reason``. Closing it early aborts the request and frees its blocks."""

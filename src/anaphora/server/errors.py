@@ -11,6 +11,7 @@ from anaphora.errors import (
     AnaphoraError,
     EngineDeadError,
     EngineOverloadedError,
+    PinError,
     RequestError,
     UnknownModelError,
 )
@@ -53,6 +54,7 @@ _STATUS: Mapping[type[Exception], int] = {
     UnknownModelError: 404,
     SlowBodyError: 408,
     CacheInUseError: 409,
+    PinError: 409,
     BodyTooLargeError: 413,
     HeadTooLargeError: 431,
     ClientGoneError: 499,
@@ -80,6 +82,7 @@ _CODES: Mapping[int, str] = {
     500: "internal_error",
     503: "unavailable",
 }
+_OWN_CODES: Mapping[type[Exception], str] = {PinError: "cannot_pin"}
 
 _ROUTERS_WORDS: Mapping[str, str] = {"Not Found": "no such path", "Method Not Allowed": "not allowed on this path"}
 
@@ -94,6 +97,7 @@ def status_of(error: Exception) -> int:
 def error_answer(error: Exception) -> ErrorAnswer:
     """The JSON object that tells a client about an error."""
     status = status_of(error)
+    code = getattr(error, "code", None) or _OWN_CODES.get(type(error)) or _CODES.get(status, "error")
     told = isinstance(error, AnaphoraError | HTTPException)
     message = (error.detail if isinstance(error, HTTPException) else str(error)) if told else "internal server error"
     return {
@@ -101,7 +105,7 @@ def error_answer(error: Exception) -> ErrorAnswer:
             "message": message,
             "type": "invalid_request_error" if status < 500 else "server_error",
             "param": getattr(error, "param", None),
-            "code": getattr(error, "code", None) or _CODES.get(status, "error"),
+            "code": code,
         }
     }
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from anaphora.engine import EngineConfig, EngineStats, GenerationRequest, KVCapacity, RequestOutput
+from anaphora.engine import CacheOperations, EngineConfig, EngineStats, GenerationRequest, KVCapacity, RequestOutput
 from anaphora.server.backend import Backend
 from anaphora.server.traffic_log import TrafficLog
 from anaphora.server.traffic_rows import Served
@@ -36,6 +36,10 @@ class LoggedBackend:
     @property
     def is_healthy(self) -> bool:
         return self._backend.is_healthy
+
+    @property
+    def cache(self) -> CacheOperations:
+        return self._backend.cache
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[RequestOutput, None]:
         return self._generate(request, self._backend.generate(request))

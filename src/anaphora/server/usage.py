@@ -50,10 +50,11 @@ def _divergence(ledger: Ledger, tokenizer: Tokenizer) -> LedgerDivergence | None
     return {
         "position": parted.position,
         "earlier_request_id": parted.earlier_request_id,
-        "expected": _window(parted.expected, tokenizer),
-        "found": _window(parted.found, tokenizer),
+        "expected": token_window(parted.expected, tokenizer),
+        "found": token_window(parted.found, tokenizer),
     }
 
 
-def _window(token_ids: Sequence[int], tokenizer: Tokenizer) -> TokenWindow:
+def token_window(token_ids: Sequence[int], tokenizer: Tokenizer) -> TokenWindow:
+    """A few tokens as ids and text, special tokens included."""
     return {"token_ids": list(token_ids), "text": tokenizer.decode(token_ids, skip_special_tokens=False)}
