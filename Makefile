@@ -33,7 +33,7 @@ check: $(BIN)/.dev  ## lint, format and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 test: check model  ## the whole check: ruff, mypy, pytest with coverage
-	@$(BIN)/python -m pytest -m "not soak" --cov --cov-report=term $(ARGS)
+	@$(BIN)/python -m pytest -m "not soak" --numprocesses=auto --dist=loadfile --cov --cov-report=term $(ARGS)
 	@$(BIN)/python -m coverage report --include='*/anaphora/kvcache/*,*/anaphora/scheduler/*' --fail-under=100
 
 soak: $(BIN)/.dev model  ## the full matrices on the real model; results go to benchmarks/results/

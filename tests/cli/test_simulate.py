@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ DATA = Path(__file__).parents[1] / "data"
 TRACE = str(DATA / "cases" / "16-simulator-lru-small" / "trace.jsonl")
 
 
-def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_object(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["anaphora", "simulate", "some trace"])
     assert cli.run(["simulate", TRACE, "--capacity", "4,inf", "--policy", "lru", "--policy", "belady", "--json"]) == 0
     shown = capsys.readouterr()
     results = json.loads(shown.out)
@@ -34,7 +36,7 @@ def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     reuse = results["reuse"]
     assert (reuse["block_uses"], reuse["first_uses"]) == (20, 10)
     assert reuse["lru"]["token_hit_rate"][-1] == 9 / 20
-    assert results["command"].startswith("anaphora ")
+    assert results["command"] == "anaphora simulate 'some trace'"
     assert (unbounded["trace_rule_token_hit_rate"], unbounded["trace_rule_block_hit_rate"]) == (0.5, 0.5)
 
 
