@@ -103,9 +103,9 @@ def headline(language: str) -> str:
 GPU_ROWS = "docs/performance.md#gpu-ours-and-vllm-on-one-h200"
 GPU_HEADLINE = {
     "en": (
-        "On one NVIDIA H200, with Qwen2.5-7B's sizes in bfloat16 (random weights), a prompt of 30,000 tokens of which all "
-        "but the question is cached had its first token after **{ours:.1f} ms**; in the same run vLLM took {rust:.1f} ms "
-        "with its Rust front end and {default:.0f} ms as it is started by default "
+        "On one NVIDIA H200, with Qwen2.5-7B's sizes in bfloat16 (random weights), a prompt of 30,000 tokens of which "
+        "all but the question is cached had its first token after **{ours:.1f} ms**; in the same run vLLM took "
+        "{rust:.1f} ms with its Rust front end and {default:.0f} ms as it is started by default "
         "([all rows, the missed ones too]({rows}))."
     ),
     "zh": (
