@@ -18,9 +18,9 @@ from anaphora.server.usage import token_window
 from anaphora.tokenizer.tokenizer import Tokenizer
 from anaphora.types import Namespace
 
-DEFAULT_NODES = 1000
-MAX_NODES = 10_000
-"""Nodes of one answer: they are collected between two steps, and all other requests wait."""
+DEFAULT_NODES = 200
+MAX_NODES = 2000
+"""Nodes of one answer: while they are collected and written, all other requests wait, up to a tenth of a second."""
 
 
 class CacheRoutes:
