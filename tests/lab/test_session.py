@@ -119,6 +119,15 @@ def test_report_refuses_what_is_no_report_folder(tmp_path: Path, capsys: pytest.
     assert "give a report folder of `anaphora bench`" in capsys.readouterr().err
 
 
+@pytest.fixture
+def heeds_sigint() -> Iterator[None]:
+    """A shell lets what it starts in the background ignore SIGINT, and children inherit that: not here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_sigint")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "r"
