@@ -61,6 +61,21 @@ def test_a_streamed_chat_says_the_same_as_a_whole_one(client: httpx.Client, n: i
     assert chunks[-1]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"] == 12 * n
 
 
+def assert_alike(one: Any, other: Any) -> None:
+    """Equal but for the last bits of numbers: which prompts share a step, and so the shape of its products, may vary."""
+    if isinstance(one, float):
+        assert one == pytest.approx(other, abs=1e-4)
+    elif isinstance(one, dict):
+        assert_alike(list(one), list(other))
+        assert_alike(list(one.values()), list(other.values()))
+    elif isinstance(one, list):
+        assert len(one) == len(other)
+        for mine, its in zip(one, other, strict=True):
+            assert_alike(mine, its)
+    else:
+        assert one == other
+
+
 @pytest.mark.parametrize("echo", [False, True])
 @pytest.mark.parametrize("prompt", ["Tell me a story.", [40, 41, 42, 300], ["one", "two words"], [[5, 6], [7, 8, 9]]])
 def test_a_streamed_completion_says_the_same_as_a_whole_one(client: httpx.Client, prompt: Any, echo: bool) -> None:
@@ -72,7 +87,7 @@ def test_a_streamed_completion_says_the_same_as_a_whole_one(client: httpx.Client
         parts = [c for chunk in chunks for c in chunk["choices"] if c["index"] == choice["index"]]
         assert "".join(part["text"] for part in parts) == choice["text"]
         for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
-            assert [entry for part in parts for entry in part["logprobs"][name]] == choice["logprobs"][name]
+            assert_alike([entry for part in parts for entry in part["logprobs"][name]], choice["logprobs"][name])
     assert "usage" not in chunks[-1]
 
 
