@@ -42,27 +42,8 @@ def test_a_chat_answer_has_openais_shape(client: httpx.Client) -> None:
     assert "cached_tokens" in usage["prompt_tokens_details"]
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_a_streamed_chat_says_the_same_as_a_whole_one(client: httpx.Client, n: int) -> None:
-    body = {**CHAT, "n": n, "seed": 11, "temperature": 1.0, "logprobs": True, "top_logprobs": 2, "ignore_eos": True}
-    whole = post(client, "/v1/chat/completions", body)
-    chunks = chunks_of(client, "/v1/chat/completions", {**body, "stream_options": {"include_usage": True}})
-    for choice in whole["choices"]:
-        parts = [c for chunk in chunks for c in chunk["choices"] if c["index"] == choice["index"]]
-        assert "".join(part["delta"].get("content", "") for part in parts) == choice["message"]["content"]
-        assert [part["delta"].get("role") for part in parts] == ["assistant", *[None] * (len(parts) - 1)]
-        assert [entry for part in parts for entry in part["logprobs"]["content"]] == choice["logprobs"]["content"]
-        assert [part["finish_reason"] for part in parts] == [None] * (len(parts) - 1) + ["length"]
-    assert len({choice["message"]["content"] for choice in whole["choices"]}) == n  # samples differ from each other
-    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
-    assert len({chunk["id"] for chunk in chunks}) == 1
-    assert chunks[-1]["choices"] == []
-    assert all(chunk["usage"] is None for chunk in chunks[:-1])
-    assert chunks[-1]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"] == 12 * n
-
-
 def assert_alike(one: Any, other: Any) -> None:
-    """Equal but for the last bits of numbers: which prompts share a step, and so the shape of its products, may vary."""
+    """Equal but for the last bits of numbers: which requests share a step, and so its sums, may vary."""
     if isinstance(one, float):
         assert one == pytest.approx(other, abs=1e-4)
     elif isinstance(one, dict):
@@ -74,6 +55,25 @@ def assert_alike(one: Any, other: Any) -> None:
             assert_alike(mine, its)
     else:
         assert one == other
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_streamed_chat_says_the_same_as_a_whole_one(client: httpx.Client, n: int) -> None:
+    body = {**CHAT, "n": n, "seed": 11, "temperature": 1.0, "logprobs": True, "top_logprobs": 2, "ignore_eos": True}
+    whole = post(client, "/v1/chat/completions", body)
+    chunks = chunks_of(client, "/v1/chat/completions", {**body, "stream_options": {"include_usage": True}})
+    for choice in whole["choices"]:
+        parts = [c for chunk in chunks for c in chunk["choices"] if c["index"] == choice["index"]]
+        assert "".join(part["delta"].get("content", "") for part in parts) == choice["message"]["content"]
+        assert [part["delta"].get("role") for part in parts] == ["assistant", *[None] * (len(parts) - 1)]
+        assert_alike([entry for part in parts for entry in part["logprobs"]["content"]], choice["logprobs"]["content"])
+        assert [part["finish_reason"] for part in parts] == [None] * (len(parts) - 1) + ["length"]
+    assert len({choice["message"]["content"] for choice in whole["choices"]}) == n  # samples differ from each other
+    assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
+    assert len({chunk["id"] for chunk in chunks}) == 1
+    assert chunks[-1]["choices"] == []
+    assert all(chunk["usage"] is None for chunk in chunks[:-1])
+    assert chunks[-1]["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"] == 12 * n
 
 
 @pytest.mark.parametrize("echo", [False, True])
