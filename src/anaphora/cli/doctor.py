@@ -7,6 +7,21 @@ import typer
 
 FAULTS_EXIT_CODE = 1
 
+ClientConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A client's settings (JSON, TOML, YAML or .env): are base URL, key and model all there?",
+        dir_okay=False,
+    ),
+]
+PromptsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Your own requests, one JSON body a line: do they share a beginning?", dir_okay=False
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -21,20 +36,8 @@ def doctor(
     api_key_env: Annotated[
         str | None, typer.Option(metavar="NAME", help="The environment variable that holds the key; never shown.")
     ] = None,
-    client_config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A client's settings (JSON, TOML, YAML or .env): are base URL, key and model all there?",
-            dir_okay=False,
-        ),
-    ] = None,
-    prompts: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Your own requests, one JSON body a line: do they share a beginning?", dir_okay=False
-        ),
-    ] = None,
+    client_config: ClientConfigOption = None,
+    prompts: PromptsOption = None,
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for a server that is loading.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
 ) -> None:
