@@ -1,6 +1,5 @@
 """Does a repeated prompt hit? And if not: which cause, shown by an experiment rather than guessed."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
 from statistics import median
 
 from anaphora.errors import TargetError
@@ -30,9 +29,7 @@ async def prefix_cache(visit: Visit) -> Check:
             f"the answer tells 0 cached tokens, the server's counters {again.counted.cached:g} for the same request",
             "trust the counters; the usage of this server, or of a proxy before it, is wrong",
         )
-    async for cause in _causes(visit, num_units, again):
-        return cause
-    return fault(
+    return await _cause(visit, num_units, again) or fault(
         NAME,
         f"no repeated prompt hit, at no length and with no salt ({again.num_prompt_tokens} tokens and others)",
         f"caching seems to be off: {visit.kind.enable_caching}",
@@ -67,15 +64,13 @@ async def _by_time(visit: Visit, num_units: int) -> Check:
     return warning(NAME, f"{seen}, {hint}", visit.kind.show_cached_tokens)
 
 
-async def _causes(visit: Visit, num_units: int, again: Sample) -> AsyncIterator[Check]:
-    """The causes of a hit rate of 0 that can be shown from outside, the surest first."""
+async def _cause(visit: Visit, num_units: int, again: Sample) -> Check | None:
+    """The cause of a hit rate of 0, of those that can be shown from outside; the surest are tried first."""
     for search in (_declared_off, _replicas, _isolated, _below_a_block, _evicted):
         found = await search(visit, num_units, again)
         if found is not None:
-            yield found
-
-
-Search = Callable[[Visit, int, Sample], Awaitable[Check | None]]
+            return found
+    return None
 
 
 async def _declared_off(visit: Visit, num_units: int, again: Sample) -> Check | None:
