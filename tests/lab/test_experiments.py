@@ -46,7 +46,7 @@ class Listener:
 
 
 def bench(
-    folder: Path, options: BenchOptions, listener: Listener | None = None, **servers: FakeServing
+    folder: Path, options: BenchOptions, listener: Listener | None = None, run_id: str = "r1", **servers: FakeServing
 ) -> tuple[Run, Plan]:
     """A run on fakes; returns what was recorded."""
     listener = listener or Listener()
@@ -54,7 +54,7 @@ def bench(
     first = next(iter(targets.values()))
 
     async def run() -> Plan:
-        plan = await make_plan(options, first, first, run_id="r1", max_model_len=8192, note=listener.note)
+        plan = await make_plan(options, first, first, run_id=run_id, max_model_len=8192, note=listener.note)
         with RecordWriter(folder / RECORDS_FILE) as writer:
             writer.begin(
                 make_header(
@@ -121,6 +121,22 @@ def test_the_figures_are_the_fakes_own(tmp_path: Path) -> None:
         "lines fit": "ok",
         "client error": "unknown",
     }
+
+
+@pytest.mark.parametrize("run_id", ["r1", "r2", "r3"])
+@pytest.mark.parametrize("honours_salt", [True, False])
+def test_beginnings_that_are_shared_by_chance_are_predicted_too(
+    tmp_path: Path, run_id: str, honours_salt: bool
+) -> None:
+    """A block of two tokens holds one word that is chosen at random: warm-ups, proofs and trials of different prompts
+    often share it."""
+    small_blocks = FakeServing(block_size=2, honours_salt=honours_salt)
+    run, plan = bench(tmp_path, SMALL, run_id=run_id, main=small_blocks)
+    assert plan.proof.mechanism is (Mechanism.SALT if honours_salt else Mechanism.NONCE)
+    assert len(run.requests) == len(plan.warmups) + len(plan.trials)
+    for record in run.requests:
+        assert record.usage is not None
+        assert record.usage["prompt_tokens_details"]["cached_tokens"] == record.predicted_cached_tokens
 
 
 def test_arms_take_turns_and_every_off_request_has_a_salt_of_its_own(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """On and off: how a request is made to miss, how that is proved, and in which order the arms take turns."""
 
+import dataclasses
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,8 @@ class ArmsProof:
 
     mechanism: Mechanism
     seen: str
+    asked: tuple[ChatRequest, ...] = ()
+    """What was sent to find out; its blocks may be in the cache since."""
 
 
 async def prove_salt(target: Target, filler: ChatRequest) -> ArmsProof:
@@ -85,23 +88,29 @@ async def prove_salt(target: Target, filler: ChatRequest) -> ArmsProof:
     ``filler`` is a prompt of some hundred tokens that is used nowhere else. Where the target refuses the field,
     ignores it, or does not show its hits, the answer is :attr:`Mechanism.NONCE`.
     """
-    first, again, other = [
-        await target.chat(ChatRequest(messages=filler.messages, max_tokens=1, cache_salt=f"{filler.cache_salt}/{name}"))
+    asked = tuple(
+        ChatRequest(messages=filler.messages, max_tokens=1, cache_salt=f"{filler.cache_salt}/{name}")
         for name in ("a", "a", "b")
-    ]
+    )
+    first, again, other = [await target.chat(request) for request in asked]
     if first.answer.error is not None:
-        plain = await target.chat(ChatRequest(messages=filler.messages, max_tokens=1))
+        bare = ChatRequest(messages=filler.messages, max_tokens=1)
+        plain = await target.chat(bare)
         if plain.answer.error is not None:
             raise TargetError(f"the target refused a first request: {plain.answer.error}")
-        return ArmsProof(Mechanism.NONCE, f"cache_salt was refused ({first.answer.error})")
+        return ArmsProof(Mechanism.NONCE, f"cache_salt was refused ({first.answer.error})", (bare,))
     hit, miss = _cached(again), _cached(other)
     if hit is None or miss is None:
-        return ArmsProof(Mechanism.NONCE, "the target does not tell its cached tokens, so a salt cannot be proved")
-    if hit == 0:
-        return ArmsProof(Mechanism.NONCE, "a repeated prompt did not hit: prefix caching seems to be off")
-    if miss > 0:
-        return ArmsProof(Mechanism.NONCE, f"cache_salt is ignored: {miss} tokens hit under another salt")
-    return ArmsProof(Mechanism.SALT, f"a prompt that hit ({hit} tokens) missed under another salt (0 tokens)")
+        seen = "the target does not tell its cached tokens, so a salt cannot be proved"
+    elif hit == 0:
+        seen = "a repeated prompt did not hit: prefix caching seems to be off"
+    elif miss > 0:
+        seen = f"cache_salt is ignored: {miss} tokens hit under another salt"
+        asked = tuple(dataclasses.replace(request, cache_salt=None) for request in asked)
+    else:
+        proved = f"a prompt that hit ({hit} tokens) missed under another salt (0 tokens)"
+        return ArmsProof(Mechanism.SALT, proved, asked)
+    return ArmsProof(Mechanism.NONCE, seen, asked)
 
 
 def _cached(reply: Reply) -> int | None:

@@ -18,7 +18,7 @@ from anaphora.lab.calibration.timed_server import Timing
 from anaphora.lab.options import OURS, BenchOptions
 from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
-from anaphora.lab.runner import Expected, Observer, Runner
+from anaphora.lab.runner import Observer, Runner
 from anaphora.lab.targets.base import PromptTokenizer, Target
 from anaphora.lab.targets.launch import LaunchCommand, ours
 from anaphora.lab.targets.managed import ManagedServer, free_port
@@ -66,7 +66,7 @@ async def measure(
 async def send(plan: Plan, servers: Mapping[str, Target], writer: RecordWriter, observer: Observer) -> None:
     """Warm up, tell how long the rest should take, then send the trials."""
     runner = Runner(servers, writer, observer)
-    warmed = await runner.run(plan.warmups, [Expected()] * len(plan.warmups))
+    warmed = await runner.run(plan.warmups, plan.expected_warmups)
     pace = Pace.of(warmed[-1])
     trials = list(zip(plan.trials, plan.expected, strict=True))
     observer.planned(plan.trials, None if pace is None else [pace.cost_s(*trial) for trial in trials])

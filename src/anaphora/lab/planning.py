@@ -11,7 +11,7 @@ from anaphora.lab.experiments import gradient, switch
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.prediction import expect
 from anaphora.lab.runner import Expected
-from anaphora.lab.targets.base import PromptTokenizer, Target
+from anaphora.lab.targets.base import ChatRequest, PromptTokenizer, Target
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.lab.workloads.sizing import CountTokens, largest_fit, token_counter
 from anaphora.lab.workloads.texts import Texts, texts_of
@@ -26,7 +26,9 @@ _WARMUP_OUTPUT_TOKENS = 8
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``warmups`` first, then ``trials``; ``expected[i]`` is what is known of ``trials[i]`` beforehand."""
+    """``warmups`` first, then ``trials``; what is known of each beforehand stands at the same place of
+    ``expected_warmups`` and ``expected``. All that the server sees is predicted in one go: a trial may share
+    its first block with a warm-up by chance, in a small vocabulary above all."""
 
     run_id: str
     proof: ArmsProof
@@ -34,6 +36,7 @@ class Plan:
     cache_settings: Mapping[str, Any]
     warmups: list[Trial]
     trials: list[Trial]
+    expected_warmups: list[Expected]
     expected: list[Expected]
 
 
@@ -58,14 +61,18 @@ async def make_plan(
     count, exact = await token_counter(target, tokenizer, sample)
     trials = await _trials(options, prompts, count, max_model_len, note)
     cache = await target.cache_settings()
+    warmups = _warmups(prompts)
+    sent = [*(_warmup("on", request) for request in proof.asked), *warmups, *trials]
+    expected = await expect(sent, tokenizer, mechanism=proof.mechanism, cache=cache)
     return Plan(
         run_id=run_id,
         proof=proof,
         exact_lengths=exact,
         cache_settings=cache,
-        warmups=_warmups(prompts),
+        warmups=warmups,
         trials=trials,
-        expected=await expect(trials, tokenizer, mechanism=proof.mechanism, cache=cache),
+        expected_warmups=expected[len(proof.asked) : -len(trials)],
+        expected=expected[-len(trials) :],
     )
 
 
@@ -139,8 +146,8 @@ def _warmups(prompts: PromptFactory) -> list[Trial]:
     """A short and a longer prompt for every server; their texts are used nowhere else."""
     arms: tuple[Arm, ...] = ("on", "off") if prompts.mechanism is Mechanism.FLAG else ("on",)
 
-    def trial(arm: Arm, index: int, num_units: int) -> Trial:
-        request = prompts.request(
+    def request(arm: Arm, index: int, num_units: int) -> ChatRequest:
+        return prompts.request(
             family=f"warmup/{arm}/{index}",
             arm=arm,
             number=index,
@@ -148,8 +155,9 @@ def _warmups(prompts: PromptFactory) -> list[Trial]:
             question=prompts.texts.question,
             max_tokens=_WARMUP_OUTPUT_TOKENS,
         )
-        return Trial(
-            experiment="warmup", arm=arm, phase="warmup", group=0, index=index, label="warm-up", request=request
-        )
 
-    return [trial(arm, i, num_units) for arm in arms for i, num_units in enumerate(_WARMUP_UNITS, 1)]
+    return [_warmup(arm, request(arm, i, units), i) for arm in arms for i, units in enumerate(_WARMUP_UNITS, 1)]
+
+
+def _warmup(arm: Arm, request: ChatRequest, index: int = 0) -> Trial:
+    return Trial(experiment="warmup", arm=arm, phase="warmup", group=0, index=index, label="warm-up", request=request)
