@@ -13,10 +13,12 @@ from rich.console import Console
 from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.arms import Mechanism, Trial
 from anaphora.lab.bench import make_header, send
+from anaphora.lab.experiments.gradient import GradientSettings
+from anaphora.lab.experiments.switch import SwitchSettings
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.planning import Plan, make_plan
 from anaphora.lab.report import write_report
-from anaphora.lab.report.tables import PROMPT_TOKENS_NOTE
+from anaphora.lab.report.gradient import PROMPT_TOKENS_NOTE
 from anaphora.lab.report.terminal import print_report
 from anaphora.lab.results import results_of
 from anaphora.traces.records import RECORDS_FILE, RecordWriter, RequestRecord, Run, read_run
@@ -70,7 +72,12 @@ def bench(
     return read_run(folder), plan
 
 
-SMALL = BenchOptions(lengths=(64, 128, 256), repeats=6, prefix_tokens=300, output_tokens=4)
+SMALL = BenchOptions(
+    experiments=(
+        SwitchSettings(prefix_tokens=300, output_tokens=4),
+        GradientSettings(lengths=(64, 128, 256), repeats=6),
+    )
+)
 
 
 def test_the_figures_are_the_fakes_own(tmp_path: Path) -> None:
@@ -164,7 +171,11 @@ def test_prompts_are_new_in_every_run_and_warm_up_uses_others(tmp_path: Path) ->
 
 def test_two_servers_run_in_blocks_on_off_off_on(tmp_path: Path) -> None:
     options = BenchOptions(
-        lengths=(64, 128), repeats=3, prefix_tokens=100, output_tokens=2, num_questions=4, arms="flag"
+        experiments=(
+            SwitchSettings(prefix_tokens=100, output_tokens=2, num_questions=4),
+            GradientSettings(lengths=(64, 128), repeats=3),
+        ),
+        arms="flag",
     )
     on, off = FakeServing(), FakeServing(caching=False)
     run, _ = bench(tmp_path, options, on=on, off=off)
@@ -205,7 +216,7 @@ def test_without_a_salt_that_works_words_in_front_make_a_request_miss(
         lengths[record.experiment, record.group, record.index].add(record.num_prompt_tokens)
     assert all(len(counts) == 1 for key, counts in lengths.items() if key[0] != "warmup")
     with pytest.raises(TargetError, match="--arms salt cannot be used"):
-        asyncio.run(_plan(BenchOptions(arms="salt"), serving))
+        asyncio.run(_plan(BenchOptions(experiments=SMALL.experiments, arms="salt"), serving))
 
 
 async def _plan(
@@ -272,14 +283,15 @@ def test_a_target_that_refuses_everything_is_told_at_once(tmp_path: Path) -> Non
 
 
 def test_lengths_beyond_the_context_are_left_out_aloud() -> None:
-    options = BenchOptions(prefix_tokens=200, lengths=(64, 256, 1024), output_tokens=8)
+    switch, gradient = SwitchSettings(prefix_tokens=200, output_tokens=8), GradientSettings(lengths=(64, 256, 1024))
+    options = BenchOptions(experiments=(switch, gradient))
     plan, notes = asyncio.run(_plan(options, FakeServing(), max_model_len=512))
     assert {trial.group for trial in plan.trials if trial.experiment == "gradient"} == {64, 256}
     assert "a prefix of 1024 tokens does not fit the context of 512: left out" in notes
     with pytest.raises(ConfigError, match="does not fit the context of 256"):
         asyncio.run(_plan(options, FakeServing(), max_model_len=256))
     with pytest.raises(ConfigError, match="no prefix length fits"):
-        asyncio.run(_plan(BenchOptions(experiments=("gradient",)), FakeServing(), max_model_len=300))
+        asyncio.run(_plan(BenchOptions(experiments=(GradientSettings(),)), FakeServing(), max_model_len=300))
 
 
 def test_the_estimate_follows_the_warm_ups_pace(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from anaphora.errors import ConfigError
+from anaphora.lab.experiments.switch import SwitchSettings
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.targets.launch import LaunchCommand, ours
 
@@ -45,6 +46,9 @@ def test_commands(text: str, on: list[str], off: list[str]) -> None:
     assert command.has_switch == (on != off)
 
 
+SWITCH = (SwitchSettings(),)
+
+
 def test_our_own_server_needs_no_model() -> None:
     assert ours(None).of(81, prefix_caching=True)[1:4] == ["-m", "anaphora", "serve"]
     assert ours("m").of(81, prefix_caching=True)[4] == "m"
@@ -68,10 +72,17 @@ def test_what_cannot_be_started(text: str, problem: str) -> None:
 
 def test_options_that_do_not_go_together() -> None:
     with pytest.raises(ConfigError, match="leave out --target and --model"):
-        BenchOptions(launch="vllm:m", model="n")
+        BenchOptions(experiments=SWITCH, launch="vllm:m", model="n")
     with pytest.raises(ConfigError, match="leave out --target and --model"):
-        BenchOptions(launch="vllm:m", target="http://h")
+        BenchOptions(experiments=SWITCH, launch="vllm:m", target="http://h")
     with pytest.raises(ConfigError, match=r"write \{prefix_flag\} there"):
-        BenchOptions(launch="serve {port}", arms="flag")
-    assert BenchOptions(launch="vllm:m", arms="flag").command() == "anaphora bench all --arms flag --launch vllm:m"
-    assert [BenchOptions(launch=launch).is_ours for launch in (None, "ours:m", "vllm:m")] == [True, True, False]
+        BenchOptions(experiments=SWITCH, launch="serve {port}", arms="flag")
+    assert (
+        BenchOptions(experiments=SWITCH, launch="vllm:m", arms="flag").command()
+        == "anaphora bench switch --arms flag --launch vllm:m"
+    )
+    assert [BenchOptions(experiments=SWITCH, launch=launch).is_ours for launch in (None, "ours:m", "vllm:m")] == [
+        True,
+        True,
+        False,
+    ]

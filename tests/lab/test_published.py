@@ -6,7 +6,7 @@ import pytest
 
 from anaphora.errors import TraceError
 from anaphora.lab.published import fit_table
-from anaphora.lab.report.tables import lines_table
+from anaphora.lab.report.lines import lines_table
 
 HEAD = "prompt_tokens,off_ttft_ms,on_ttft_ms\n"
 

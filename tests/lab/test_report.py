@@ -11,8 +11,9 @@ import pytest
 
 from anaphora.lab import report
 from anaphora.lab.report import write_report
+from anaphora.lab.report.presentations import answer
 from anaphora.lab.report.tables import plain_rows
-from anaphora.lab.report.words import answer, interval, percent, signed_percent
+from anaphora.lab.report.words import interval, percent, signed_percent
 from anaphora.traces.records import RECORDS_FILE, CounterReading, RecordWriter, RequestRecord, RunHeader
 from tests.lab.records import record
 
@@ -29,7 +30,7 @@ def header(num_planned: int, **changes: object) -> RunHeader:
             "mechanism": "salt",
             "mechanism_proof": HOSTILE,
             "exact_lengths": True,
-            "prefix_tokens": 100,
+            "experiments": {"switch": {"prefix_tokens": 100}},
             "command": f"anaphora bench --model '{HOSTILE}'",
         },
         target={"kind": "OpenAI-compatible", "model": HOSTILE, "version": HOSTILE, "cache_settings": {}},

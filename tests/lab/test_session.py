@@ -18,7 +18,8 @@ from anaphora.cli.main import run
 from anaphora.traces.records import read_run
 from tests.lab.fakes import FakeServing, openai_routes, serving_at
 
-FEW = ["--lengths", "64,128", "--repeats", "2", "--prefix-tokens", "100", "--questions", "3", "--output-tokens", "2"]
+FEW_QUESTIONS = ["--prefix-tokens", "100", "--questions", "3", "--output-tokens", "2"]
+FEW = ["--lengths", "64,128", "--repeats", "2", *FEW_QUESTIONS]
 
 
 @contextlib.contextmanager
@@ -74,7 +75,7 @@ def test_bench_then_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_keys_come_from_the_environment_and_go_nowhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["bench", "switch", "--api-key-env", "SOME_KEY", "--out", str(tmp_path / "r"), *FEW]
+    command = ["bench", "switch", "--api-key-env", "SOME_KEY", "--out", str(tmp_path / "r"), *FEW_QUESTIONS]
     with served(FakeServing()) as url:
         assert run([*command, "--target", url]) == 2
         assert "the environment variable SOME_KEY is not set" in capsys.readouterr().err
@@ -105,7 +106,7 @@ def test_what_cannot_be_done_is_told_in_one_line(
 ) -> None:
     out = tmp_path / "r"
     with served(FakeServing()) if "URL" in arguments else contextlib.nullcontext("") as url:
-        assert run(["bench", "switch", "--out", str(out), *(url if a == "URL" else a for a in arguments)]) == 2
+        assert run(["bench", "all", "--out", str(out), *(url if a == "URL" else a for a in arguments)]) == 2
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("anaphora: error: ")
     assert message in last

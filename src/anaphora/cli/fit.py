@@ -24,7 +24,7 @@ def fit(
     from rich.console import Console
 
     from anaphora.lab.published import fit_table
-    from anaphora.lab.report.tables import lines_table
+    from anaphora.lab.report.lines import lines_table
     from anaphora.report.terminal import print_table
 
     fitted = fit_table(file)

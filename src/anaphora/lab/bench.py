@@ -139,7 +139,7 @@ def make_header(
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         num_planned_requests=len(plan.trials),
         settings={
-            **{name: value for name, value in dataclasses.asdict(options).items() if name != "target"},
+            **_settings_as_stored(options),
             "command": options.command(),
             "mechanism": plan.proof.mechanism.value,
             "mechanism_proof": plan.proof.seen,
@@ -148,3 +148,10 @@ def make_header(
         target=target,
         environment={**environment.describe(), "client_error": client_error},
     )
+
+
+def _settings_as_stored(options: BenchOptions) -> dict[str, Any]:
+    """Those of the run side by side, those of each experiment below its name. The address is told with the target."""
+    shared = {name: value for name, value in dataclasses.asdict(options).items() if name != "target"}
+    own = {settings.name: dataclasses.asdict(settings) for settings in options.experiments}
+    return {**shared, "experiments": own}

@@ -1,16 +1,11 @@
 """From records to results: a pure function, so that a report can be made again and comes out the same."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from anaphora.lab import trust
-from anaphora.lab.experiments import gradient, switch
+from anaphora.lab.experiments.registry import EXPERIMENTS
 from anaphora.traces.records import RequestRecord, Run
-
-_ANALYSES: Mapping[str, Callable[..., dict[str, Any]]] = {
-    switch.NAME: switch.analyse,
-    gradient.NAME: gradient.analyse,
-}
 
 
 def results_of(run: Run) -> dict[str, Any]:
@@ -20,7 +15,9 @@ def results_of(run: Run) -> dict[str, Any]:
     for record in run.requests:
         by_experiment.setdefault(record.experiment, []).append(record)
     experiments = {
-        name: analyse(by_experiment[name], seed=seed) for name, analyse in _ANALYSES.items() if name in by_experiment
+        name: experiment.analyse(by_experiment[name], seed=seed)
+        for name, experiment in EXPERIMENTS.items()
+        if name in by_experiment
     }
     return {
         "run": {

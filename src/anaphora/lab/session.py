@@ -11,7 +11,7 @@ from rich.text import Text
 
 from anaphora.errors import ConfigError, TraceError
 from anaphora.lab.bench import run_bench
-from anaphora.lab.options import EXPERIMENTS, BenchOptions
+from anaphora.lab.options import BenchOptions
 from anaphora.lab.progress import Progress
 from anaphora.lab.report import write_report
 from anaphora.lab.report.terminal import print_report
@@ -48,9 +48,8 @@ async def _stoppable(options: BenchOptions, folder: Path, progress: Progress) ->
 
 
 def _new_folder(options: BenchOptions, out: Path | None) -> Path:
-    what = "all" if options.experiments == EXPERIMENTS else options.experiments[0]
     now = datetime.datetime.now().astimezone()
-    folder = out or Path("reports") / f"{now:%Y%m%d-%H%M%S}-{what}"
+    folder = out or Path("reports") / f"{now:%Y%m%d-%H%M%S}-{options.what}"
     if (folder / RECORDS_FILE).exists():
         raise ConfigError(f"{folder} holds a run already: give another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)

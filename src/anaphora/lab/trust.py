@@ -1,40 +1,29 @@
 """Whether a run's numbers can be trusted: checks that are made from its records, each with what was seen."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 from anaphora.lab.arms import HEAD_TOKENS, Mechanism
-from anaphora.lab.experiments import gradient
+from anaphora.lab.check import Check
+from anaphora.lab.experiments.registry import EXPERIMENTS
 from anaphora.lab.prediction import block_size_of
 from anaphora.lab.statistics import median
 from anaphora.lab.usage import read_usage
 from anaphora.lab.witnesses import gaps, prompt_tokens, shares
 from anaphora.traces.records import RequestRecord, Run
 
-Status = Literal["ok", "warning", "unknown"]
 _ENOUGH_FOR_95_PERCENT = 6
 _BUSY_SHARE = 0.7
-_GOOD_R2 = 0.98
 _FEW = 0.1
 _LATE_MS = 10.0
 _LATE_STAMP_MS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One question to a run. ``unknown``: the target does not show what would answer it."""
-
-    name: str
-    status: Status
-    seen: str
 
 
 def checks(run: Run) -> list[dict[str, Any]]:
     """All checks, in the order in which a doubting reader asks."""
     records = [record for record in run.requests if record.phase != "warmup"]
     good = [record for record in records if record.error is None]
-    by_length = [record for record in records if record.experiment == gradient.NAME]
     ask: Sequence[Callable[[], Check]] = (
         lambda: _complete(run, records),
         lambda: _off_missed(run, [r for r in good if r.arm == "off"]),
@@ -47,10 +36,20 @@ def checks(run: Run) -> list[dict[str, Any]]:
         lambda: _client_lag(good),
         lambda: _quiet_machine(run),
         lambda: _enough_samples(records),
-        *((lambda: _lines_fit(by_length, int(run.header.settings["seed"])),) if by_length else ()),
-        lambda: _client_error(run),
     )
-    return [asdict(question()) for question in ask]
+    answers = [question() for question in ask]
+    answers += _of_experiments(records, int(run.header.settings["seed"]))
+    return [asdict(answer) for answer in (*answers, _client_error(run))]
+
+
+def _of_experiments(records: Sequence[RequestRecord], seed: int) -> list[Check]:
+    """What single experiments are asked beside."""
+    return [
+        check
+        for name, experiment in EXPERIMENTS.items()
+        if (own := [record for record in records if record.experiment == name])
+        for check in experiment.checks(own, seed)
+    ]
 
 
 def _complete(run: Run, records: Sequence[RequestRecord]) -> Check:
@@ -165,14 +164,6 @@ def _client_error(run: Run) -> Check:
         f"{error['p99']:.2f} ms (99th percentile) of {error['num_samples']}"
     )
     return Check("client error", "ok" if error["median"] <= _LATE_STAMP_MS else "warning", seen)
-
-
-def _lines_fit(records: Sequence[RequestRecord], seed: int) -> Check:
-    line = gradient.analyse(records, seed=seed)["fit"]["off"]
-    if line is None or line["r2"] is None or line["num_points"] < 3:
-        return Check("lines fit", "unknown", "too few lengths to tell whether a line describes them")
-    seen = f"the line through the off times explains R² = {line['r2']:.4f} of their variation"
-    return Check("lines fit", "ok" if line["r2"] >= _GOOD_R2 else "warning", seen)
 
 
 def _enough_samples(records: Sequence[RequestRecord]) -> Check:

@@ -6,10 +6,15 @@ medians of the lengths.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from anaphora.errors import ConfigError
 from anaphora.lab import statistics
 from anaphora.lab.arms import Round, Trial
+from anaphora.lab.check import Check
+from anaphora.lab.command_line import at_least
+from anaphora.lab.experiments.base import Experiment, ExperimentSettings, Planner
 from anaphora.lab.experiments.summary import interval, ms, of_arm, paired_reduction, percent, summarise
 from anaphora.lab.statistics import Line
 from anaphora.lab.timings import ttft_ms
@@ -18,36 +23,64 @@ from anaphora.lab.witnesses import hit_rates, prompt_tokens
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.traces.records import Arm, RequestRecord
 
-NAME = "gradient"
 _PER_ROW = ("ttft_ms_interval", "num_requests", "num_failed", "num_not_streamed", "num_without_token")
+_GOOD_R2 = 0.98
 
 
-def rounds(prompts: PromptFactory, *, units_by_length: Mapping[int, int], repeats: int) -> list[Round]:
-    """For each length a round that fills the cache, then ``repeats`` rounds with both arms."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientSettings(ExperimentSettings):
+    """The seed documents' procedure by default. ``lengths`` are of the shared prefix, in tokens."""
 
-    def trial(arm: Arm, length: int, index: int) -> Trial:
+    name: ClassVar[str] = "gradient"
+    lengths: tuple[int, ...] = (256, 512, 1024, 2048, 3072)
+    repeats: int = 5
+
+    def __post_init__(self) -> None:
+        at_least(self, repeats=1)
+        if not self.lengths or min(self.lengths) < 16 or len(set(self.lengths)) < len(self.lengths):
+            raise ConfigError("--lengths takes different numbers of at least 16 tokens, like 256,512,1024")
+
+    async def rounds(self, planner: Planner) -> list[Round]:
+        """For each length a round that fills the cache, then ``repeats`` rounds with both arms."""
+        plan: list[Round] = []
+        for length in self._fitting_lengths(planner):
+            units = await planner.units(length)
+            plan.append((self._trial(planner.prompts, "on", length, units, 0),))
+            plan += [
+                (
+                    self._trial(planner.prompts, "on", length, units, index),
+                    self._trial(planner.prompts, "off", length, units, index),
+                )
+                for index in range(1, self.repeats + 1)
+            ]
+        return plan
+
+    def _fitting_lengths(self, planner: Planner) -> list[int]:
+        """The lengths that the context has room for, ascending; the others are left out aloud."""
+        fitting = [length for length in sorted(self.lengths) if planner.fits(length)]
+        for length in sorted(set(self.lengths) - set(fitting)):
+            planner.note(f"a prefix of {length} tokens does not fit the context of {planner.max_model_len}: left out")
+        if not fitting:
+            raise ConfigError(f"no prefix length fits the context of {planner.max_model_len}: give smaller --lengths")
+        return fitting
+
+    def _trial(self, prompts: PromptFactory, arm: Arm, length: int, num_units: int, index: int) -> Trial:
         return Trial(
-            experiment=NAME,
+            experiment=self.name,
             arm=arm,
             phase="measured" if index else "first",
             group=length,
             index=index,
             label=f"{length}-token prefix",
             request=prompts.request(
-                family=f"{NAME}/{length}",
+                family=f"{self.name}/{length}",
                 arm=arm,
                 number=index,
-                num_units=units_by_length[length],
+                num_units=num_units,
                 question=prompts.texts.question,
                 max_tokens=1,
             ),
         )
-
-    plan: list[Round] = []
-    for length in units_by_length:
-        plan.append((trial("on", length, 0),))
-        plan += [(trial("on", length, i), trial("off", length, i)) for i in range(1, repeats + 1)]
-    return plan
 
 
 def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
@@ -123,3 +156,15 @@ def _row(length: int, records: Sequence[RequestRecord], seed: int) -> dict[str, 
         "first_request_ttft_ms": None if first is None else ms(ttft_ms(first)),
         **{f"{arm}_{name}": arms[arm][name] for arm in ("off", "on") for name in _PER_ROW},
     }
+
+
+def checks(records: Sequence[RequestRecord], seed: int) -> list[Check]:
+    """Whether a line describes the off times at all."""
+    line = analyse(records, seed=seed)["fit"]["off"]
+    if line is None or line["r2"] is None or line["num_points"] < 3:
+        return [Check("lines fit", "unknown", "too few lengths to tell whether a line describes them")]
+    seen = f"the line through the off times explains R² = {line['r2']:.4f} of their variation"
+    return [Check("lines fit", "ok" if line["r2"] >= _GOOD_R2 else "warning", seen)]
+
+
+EXPERIMENT = Experiment(GradientSettings, analyse, checks)

@@ -5,10 +5,14 @@ cache.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+from anaphora.errors import ConfigError
 from anaphora.lab import statistics
 from anaphora.lab.arms import Round, Trial
+from anaphora.lab.command_line import at_least, named
+from anaphora.lab.experiments.base import Experiment, ExperimentSettings, Planner
 from anaphora.lab.experiments.summary import ms, of_arm, paired_reduction, percent, summarise
 from anaphora.lab.timings import e2e_ms, ttft_ms
 from anaphora.lab.usage import read_usage
@@ -16,30 +20,54 @@ from anaphora.lab.witnesses import hit_rates, prompt_tokens
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.traces.records import Arm, RequestRecord
 
-NAME = "switch"
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchSettings(ExperimentSettings):
+    """The seed documents' procedure by default. ``prefix_tokens``: length of the system prompt."""
 
-def rounds(
-    prompts: PromptFactory, *, num_units: int, prefix_tokens: int, num_questions: int, output_tokens: int
-) -> list[Round]:
-    """One round a question, both arms in each."""
+    name: ClassVar[str] = "switch"
+    prefix_tokens: int = 1500
+    num_questions: int = field(default=8, metadata=named("questions"))
+    output_tokens: int = 64
 
-    def trial(arm: Arm, index: int, question: str) -> Trial:
+    def __post_init__(self) -> None:
+        at_least(self, prefix_tokens=16, num_questions=2, output_tokens=1)
+
+    async def rounds(self, planner: Planner) -> list[Round]:
+        """One round a question, both arms in each."""
+        if not planner.fits(self.prefix_tokens, self.output_tokens):
+            raise ConfigError(
+                f"a system prompt of {self.prefix_tokens} tokens does not fit the context of {planner.max_model_len}: "
+                "give a smaller --prefix-tokens"
+            )
+        num_units = await planner.units(self.prefix_tokens)
+        known = planner.prompts.texts.questions
+        questions = [known[i % len(known)] for i in range(self.num_questions)]
+        return [
+            (
+                self._trial(planner.prompts, "on", num_units, index, question),
+                self._trial(planner.prompts, "off", num_units, index, question),
+            )
+            for index, question in enumerate(questions, 1)
+        ]
+
+    def _trial(self, prompts: PromptFactory, arm: Arm, num_units: int, index: int, question: str) -> Trial:
         return Trial(
-            experiment=NAME,
+            experiment=self.name,
             arm=arm,
             phase="first" if index == 1 else "measured",
-            group=prefix_tokens,
+            group=self.prefix_tokens,
             index=index,
             label=question,
             request=prompts.request(
-                family=NAME, arm=arm, number=index, num_units=num_units, question=question, max_tokens=output_tokens
+                family=self.name,
+                arm=arm,
+                number=index,
+                num_units=num_units,
+                question=question,
+                max_tokens=self.output_tokens,
             ),
         )
-
-    known = prompts.texts.questions
-    questions = [known[i % len(known)] for i in range(num_questions)]
-    return [(trial("on", i, question), trial("off", i, question)) for i, question in enumerate(questions, 1)]
 
 
 def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
@@ -93,3 +121,6 @@ def _row(index: int, off: RequestRecord | None, on: RequestRecord | None) -> dic
         "off_e2e_ms": ms(e2e_ms(off)) if off else None,
         "on_e2e_ms": ms(e2e_ms(on)) if on else None,
     }
+
+
+EXPERIMENT = Experiment(SwitchSettings, analyse)

@@ -7,14 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from anaphora.lab.report import figures
 from anaphora.lab.report.page import page
+from anaphora.lab.report.presentations import figures_of, presented
 from anaphora.lab.results import results_of
-from anaphora.report.figures import inline_svg, save
+from anaphora.report.figures import inline_svg, save, styled
 from anaphora.traces.records import RequestRecord, read_run
-
-GRADIENT_COLUMNS = ("prompt_tokens", "off_ttft_ms", "on_ttft_ms", "saved_ms", "reduction_percent")
-SWITCH_COLUMNS = ("index", "question", "phase", "prompt_tokens", "off_ttft_ms", "on_ttft_ms", "off_e2e_ms", "on_e2e_ms")
 
 
 def write_report(folder: Path) -> dict[str, Any]:
@@ -33,16 +30,15 @@ def write_report(folder: Path) -> dict[str, Any]:
 def _write_all(folder: Path, results: Mapping[str, Any], records: Sequence[RequestRecord]) -> None:
     text = json.dumps(results, ensure_ascii=False, indent=2, allow_nan=False)
     (folder / "results.json").write_text(text + "\n", "utf-8")
-    experiments = results["experiments"]
-    if "gradient" in experiments:
-        _write_csv(folder / "table.csv", GRADIENT_COLUMNS, experiments["gradient"]["rows"])
-    if "switch" in experiments:
-        _write_csv(folder / "switch.csv", SWITCH_COLUMNS, experiments["switch"]["rows"])
+    for _, presentation, findings in presented(results):
+        for file, table in presentation.csv.items():
+            _write_csv(folder / file, table.columns, table.rows(findings))
     drawn: dict[str, str] = {}
-    for name in figures.figure_names(results):
-        figure = figures.draw(name, results, records)
-        save(figure, folder / name)
-        drawn[name] = inline_svg(figure)
+    for stem, (name, figure, findings) in figures_of(results).items():
+        with styled():
+            picture = figure.draw(findings, [record for record in records if record.experiment == name])
+        save(picture, folder / stem)
+        drawn[stem] = inline_svg(picture)
     (folder / "report.html").write_text(page(results, drawn), "utf-8")
 
 

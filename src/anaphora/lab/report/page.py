@@ -9,27 +9,21 @@ from html import escape
 from typing import Any
 
 from anaphora.lab.arms import Mechanism
-from anaphora.lab.report.tables import WITNESS_NAMES, plain_rows, tables_of
-from anaphora.lab.report.words import answer, percent
+from anaphora.lab.report.hit_rates import WITNESS_NAMES
+from anaphora.lab.report.presentations import answer, figures_of, presented, tables_of
+from anaphora.lab.report.tables import plain_rows
+from anaphora.lab.report.words import percent
 from anaphora.report.figures import html_figure
 from anaphora.report.page import document, html_table, section
 from anaphora.report.tables import Table
 
-_CAPTIONS = {
-    "figure-switch": "Each question in both arms; hollow: the first request of an arm, in no statistic.",
-    "figure-a-ttft": "Every measured request, the medians of each length, and least squares through the medians.",
-    "figure-b-reduction": "Reduction of the median TTFT; the bars are intervals from pairs measured side by side.",
-}
 _STATUS_SIGNS = {"ok": "✓", "warning": "!", "unknown": "?"}
-_EXPERIMENT_QUESTIONS = {
-    "switch": "Does prefix caching help when short questions follow one long system prompt, and by how much?",
-    "gradient": "How does the gain grow with the length of the shared prefix?",
-}
 
 
 def page(results: Mapping[str, Any], figures: Mapping[str, str]) -> str:
     """The whole page; ``figures`` are inline SVG by name."""
-    drawn = "".join(html_figure(name, svg, _CAPTIONS[name]) for name, svg in figures.items())
+    known = figures_of(results)
+    drawn = "".join(html_figure(stem, svg, known[stem][1].caption) for stem, svg in figures.items())
     sections = [
         section("What was asked", _asked(results)),
         section("Answer", f'<p class="answer">{escape(answer(results))}</p>'),
@@ -53,7 +47,7 @@ def _when_and_where(results: Mapping[str, Any]) -> str:
 def _asked(results: Mapping[str, Any]) -> str:
     settings = results["run"]["settings"]
     mechanism = Mechanism(settings["mechanism"])
-    questions = "".join(f"<li>{_EXPERIMENT_QUESTIONS[name]}</li>" for name in results["experiments"])
+    questions = "".join(f"<li>{escape(presentation.question)}</li>" for _, presentation, _ in presented(results))
     turns = "in blocks on, off, off, on" if mechanism is Mechanism.FLAG else "request by request, in random order"
     proof = f" Proved beforehand: {settings['mechanism_proof']}." if settings["mechanism_proof"] else ""
     lengths = "" if settings["exact_lengths"] else " Prompt lengths were estimated, for want of the target's tokenizer."

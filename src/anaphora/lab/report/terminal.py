@@ -6,8 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from anaphora.lab.report.tables import tables_of
-from anaphora.lab.report.words import answer
+from anaphora.lab.report.presentations import answer, tables_of
 from anaphora.report.terminal import print_table
 
 

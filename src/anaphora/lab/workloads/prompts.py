@@ -26,6 +26,10 @@ class PromptFactory:
         chosen = random.Random(f"{self.run_id}/{name}")
         return " ".join(chosen.choice(EDITION_WORDS) for _ in range(_WORDS_OF_AN_EDITION))
 
+    def sample_edition(self, name: str) -> str:
+        """An edition as long as others, of no run: its text is counted and never sent."""
+        return PromptFactory("", self.mechanism, self.texts).edition(name)
+
     def request(
         self, *, family: str, arm: Arm, number: int, num_units: int, question: str, max_tokens: int
     ) -> ChatRequest:

@@ -1,0 +1,50 @@
+"""From an experiment's own options to a whole command: those that every run has are added to its signature."""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import fields
+from inspect import Parameter, Signature, signature
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args
+
+from anaphora.cli.bench.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from anaphora.lab.experiments.base import ExperimentSettings
+
+OwnOptions: TypeAlias = "Callable[..., ExperimentSettings]"
+"""Takes an experiment's own options by keyword and makes its settings; its docstring is the command's help."""
+
+
+def command_of(*experiments: OwnOptions, help_text: str | None = None) -> Callable[..., None]:
+    """The command that runs these experiments, one after another, on one target."""
+
+    def command(**options: Any) -> None:
+        from anaphora.lab.session import run_session
+
+        settings = [own(**{name: options.pop(name) for name in signature(own).parameters}) for own in experiments]
+        run = RunOptions(**options)
+        run_session(run.bench_options(*settings), run.out)
+
+    own_parameters = [
+        parameter if len(experiments) == 1 else _in_panel(own.__name__, parameter)
+        for own in experiments
+        for parameter in signature(own).parameters.values()
+    ]
+    command.__signature__ = Signature([*own_parameters, *_shared_parameters()])  # type: ignore[attr-defined]
+    command.__doc__ = help_text or experiments[0].__doc__
+    return command
+
+
+def _shared_parameters() -> list[Parameter]:
+    return [
+        Parameter(entry.name, Parameter.KEYWORD_ONLY, default=entry.default, annotation=entry.type)
+        for entry in fields(RunOptions)
+    ]
+
+
+def _in_panel(title: str, parameter: Parameter) -> Parameter:
+    """The same option, shown below a heading of its own."""
+    kind, option = get_args(parameter.annotation)
+    shown = copy(option)
+    shown.rich_help_panel = title.capitalize()
+    return parameter.replace(annotation=Annotated[kind, shown])

@@ -1,0 +1,115 @@
+"""The options that every experiment has: whom to measure, how its arms are made, and where the report goes."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from anaphora.lab.experiments.base import ExperimentSettings
+    from anaphora.lab.options import BenchOptions
+
+_TARGET, _RUN = "Target", "Run"
+
+
+class Arms(StrEnum):
+    AUTO = "auto"
+    FLAG = "flag"
+    SALT = "salt"
+    NONCE = "nonce"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """One field, one option."""
+
+    target: Annotated[
+        str,
+        typer.Option(
+            help="'ours': a server that is started for the run; or a base URL, with or without /v1.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = "ours"
+    launch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="Another server that is started for the run: ours:MODEL, vllm:MODEL, sglang:MODEL, llama.cpp:MODEL, "
+            "or a command line with {port} and, where its cache can be switched, {prefix_flag} in it.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = None
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Ours: folder, .gguf file or hub name (default: SmolLM2-135M-Instruct). URL: the model's name.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = None
+    api_key_env: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The environment variable that holds the key; it is never stored.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = None
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Tokenizer for a target that has no /tokenize: a model folder or name.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = None
+    wait: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="How long to wait for a server that is loading.", rich_help_panel=_TARGET),
+    ] = 300.0
+    server_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="--NAME=VALUE",
+            help="A further option of the server that is started; may be repeated.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = None
+    arms: Annotated[
+        Arms,
+        typer.Option(
+            help="How off requests miss: a second server without caching (started ones only), a salt of their own, or "
+            "other words in front. auto: by salt where that is proved to work, else by nonce.",
+            rich_help_panel=_RUN,
+        ),
+    ] = Arms.AUTO
+    lang: Annotated[
+        str,
+        typer.Option(metavar="en|zh", help="Texts in English (en) or Chinese (zh).", rich_help_panel=_RUN),
+    ] = "en"
+    seed: Annotated[int, typer.Option(help="Order of the arms and the bootstrap.", rich_help_panel=_RUN)] = 0
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the report (default: reports/TIME-EXPERIMENT).", file_okay=False, rich_help_panel=_RUN
+        ),
+    ] = None
+
+    def bench_options(self, *experiments: "ExperimentSettings") -> "BenchOptions":
+        """What is asked of the lab."""
+        from anaphora.lab.options import BenchOptions
+
+        return BenchOptions(
+            experiments=experiments,
+            target=self.target,
+            launch=self.launch,
+            model=self.model,
+            api_key_env=self.api_key_env,
+            arms=self.arms.value,
+            lang=self.lang,
+            tokenizer=self.tokenizer,
+            seed=self.seed,
+            wait_s=self.wait,
+            server_options=tuple(self.server_option or ()),
+        )

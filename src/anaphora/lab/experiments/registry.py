@@ -1,0 +1,8 @@
+"""The experiments of the lab, in the order in which a report tells of them."""
+
+from collections.abc import Mapping
+
+from anaphora.lab.experiments import gradient, switch
+from anaphora.lab.experiments.base import Experiment
+
+EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in (switch.EXPERIMENT, gradient.EXPERIMENT)}
