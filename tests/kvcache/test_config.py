@@ -16,6 +16,7 @@ def test_slots_are_blocks_times_block_size() -> None:
         ({"max_remembered_namespaces": 0}, "max_remembered_namespaces must be at least 1, got 0"),
         ({"max_remembered_evictions": -1}, "max_remembered_evictions must not be negative, got -1"),
         ({"max_pinned_share": 1.1}, "max_pinned_share must be from 0 to 1, got 1.1"),
+        ({"max_pins": -1}, "max_pins must not be negative, got -1"),
         ({"max_pinned_share": -0.1}, "max_pinned_share must be from 0 to 1, got -0.1"),
         ({"max_remembered_prompts": -1}, "max_remembered_prompts must not be negative, got -1"),
     ],

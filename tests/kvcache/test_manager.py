@@ -114,7 +114,7 @@ def test_a_hit_makes_blocks_the_last_to_go() -> None:
     assert c.manager.pool.blank_ids() == (3,)
 
 
-def test_touched_blocks_are_the_last_to_go_and_their_uses_are_not_counted() -> None:
+def test_touched_blocks_are_the_last_to_go_and_were_found_once_more() -> None:
     c = core(5)
     c.store(A, TWELVE)
     c.store(B, list(range(50, 58)))
@@ -123,7 +123,8 @@ def test_touched_blocks_are_the_last_to_go_and_their_uses_are_not_counted() -> N
     c.manager.check_integrity()
     assert c.manager.pool.eviction_order() == (2, 4, 3, 1, 0)
     c.manager.touch(c.manager.match(Namespace(""), TokenBlocks([99], 4)))
-    assert [place.extent.num_uses for place in places(c.manager).values()] == [0] * 5
+    uses = {block_id: place.extent.num_uses for block_id, place in places(c.manager).items()}
+    assert uses == {0: 1, 1: 1, 2: 0, 3: 0, 4: 0}
 
 
 def test_what_a_request_adds_bit_by_bit_is_one_extent() -> None:
@@ -250,6 +251,18 @@ class TestPending:
         assert c.manager.dependents(A) == ()
         c.free(A)
         assert c.refs() == [1, 1, 1, 1, 0, 0, 0, 0]
+
+    def test_an_owner_that_has_committed_what_it_lent_is_free_to_go_while_it_computes_more(self) -> None:
+        c = core()
+        c.admit(A, TWELVE, 8)
+        c.admit(B, [*TWELVE[:8], 50])
+        assert c.manager.dependents(A) == (B,)
+        c.manager.commit(A, 8)
+        c.manager.allocate(A, 12, step=c.step)
+        assert c.manager.dependents(A) == ()
+        c.free(A)
+        c.commit(B)
+        assert c.refs() == [1, 1, 1, 0, 0, 0, 0, 0]
 
     def test_of_an_evicted_prefix_leave_it_evicted_when_withdrawn(self) -> None:
         c = core(3)

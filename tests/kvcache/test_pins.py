@@ -15,8 +15,9 @@ A = RequestId("a")
 
 
 class Core:
-    def __init__(self, policy: str = "lru") -> None:
-        self.manager = KVCacheManager(CacheConfig(num_blocks=8, block_size=2, eviction_policy=policy))
+    def __init__(self, policy: str = "lru", max_pins: int = 9) -> None:
+        config = CacheConfig(num_blocks=8, block_size=2, eviction_policy=policy, max_pins=max_pins)
+        self.manager = KVCacheManager(config)
         self.pins = self.manager.pins
 
     def admit(self, tokens: list[int], name: RequestId = A) -> None:
@@ -159,6 +160,19 @@ def test_a_reset_lets_all_pins_go() -> None:
     assert core.manager.reset()
     core.manager.check_integrity()
     assert (core.pins.all(), core.manager.pool.num_blank) == ((), 8)
+
+
+def test_there_are_so_many_pins_and_no_more_however_few_blocks_they_have() -> None:
+    core = Core(max_pins=2)
+    core.store(1, 2, 3, 4)
+    core.pin("p", 1, 2)
+    core.pin("q", 1, 2, time_to_live_s=10)
+    with pytest.raises(PinError, match="there are 2 pins, and at most 2 may be: let another one go"):
+        core.pin("r", 1, 2)
+    core.pin("q", 1, 2, 3, 4, time_to_live_s=10)  # in place of the pin of that name
+    assert [pin.name for pin in core.pins.all()] == ["p", "q"]
+    core.pin("r", 1, 2, now_s=10)  # the other's time is over
+    assert ([pin.name for pin in core.pins.all()], core.pins.num_blocks) == (["p", "r"], 1)
 
 
 def test_nothing_can_be_pinned_where_no_share_is_given() -> None:

@@ -14,6 +14,7 @@ from anaphora.server.settings import ServerSettings
 from tests.server.live import MODEL, serving
 
 NUM_BLOCKS = 16
+BOUNDS = {"max_blocks": NUM_BLOCKS // 2, "max_pins": 256}
 SYSTEM = list(range(20, 84))
 """4 blocks."""
 
@@ -85,7 +86,7 @@ def test_what_is_pinned_is_a_hit_after_everything_else_was_evicted(http: httpx.C
     assert (pin.status_code, pin.json()) == (200, {**expected, "prompt_tokens": 66})
     fill(http)
     assert ask(http, [*SYSTEM, 5]) == 64
-    assert http.get("/cache/pins").json() == {"pins": [expected], "num_blocks": 4, "max_blocks": NUM_BLOCKS // 2}
+    assert http.get("/cache/pins").json() == {"pins": [expected], "num_blocks": 4, **BOUNDS}
     assert http.delete("/cache/pins/system").json() == {"id": "system", "deleted": True}
     assert refusal(http.delete("/cache/pins/system"), 404)["message"] == "there is no pin 'system'"
     fill(http)
@@ -102,7 +103,7 @@ def test_a_pin_ends_when_its_time_is_over(http: httpx.Client, clock: Clock) -> N
     fill(http)
     assert ask(http, [*SYSTEM, 2]) == 64
     clock.now_s += 0.5
-    assert http.get("/cache/pins").json() == {"pins": [], "num_blocks": 0, "max_blocks": NUM_BLOCKS // 2}
+    assert http.get("/cache/pins").json() == {"pins": [], "num_blocks": 0, **BOUNDS}
     fill(http)
     assert ask(http, [*SYSTEM, 3]) == 0
 

@@ -32,6 +32,8 @@ GAUGES = {
     "vllm:cache_config_info",
     "anaphora:kv_cache_blocks",
     "anaphora:kv_cache_block_bytes",
+    "anaphora:pins",
+    "anaphora:pinned_blocks",
 }
 HISTOGRAMS = {
     "vllm:time_to_first_token_seconds",
@@ -66,6 +68,8 @@ def test_values_are_the_engines(tiny_model: Path) -> None:
         num_running=2,
         num_waiting=3,
         kv_usage=0.25,
+        num_pins=2,
+        num_pinned_blocks=5,
         num_prompt_tokens=100,
         num_output_tokens=7,
         num_queried_tokens=90,
@@ -93,6 +97,8 @@ def test_values_are_the_engines(tiny_model: Path) -> None:
     assert samples["vllm:num_requests_waiting", None] == 3
     assert samples["vllm:kv_cache_usage_perc", None] == 0.25
     assert samples["vllm:num_preemptions_total", None] == 1
+    assert samples["anaphora:pins", None] == 2
+    assert samples["anaphora:pinned_blocks", None] == 5
 
 
 def test_public_metrics_do_not_tell_what_other_tenants_hold(tiny_model: Path) -> None:

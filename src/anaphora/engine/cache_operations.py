@@ -19,6 +19,7 @@ class PinnedPrefixes:
     num_blocks: int
     """Different blocks that are pinned."""
     max_blocks: int
+    max_pins: int
     now_s: float
 
 
@@ -62,4 +63,4 @@ class CacheOperations:
 def _pinned(core: EngineCore) -> PinnedPrefixes:
     pins = core.pins()
     held = core.scheduler.cache.pins
-    return PinnedPrefixes(pins, held.num_blocks, held.max_blocks, core.clock())
+    return PinnedPrefixes(pins, held.num_blocks, held.max_blocks, held.max_pins, core.clock())

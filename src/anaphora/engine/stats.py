@@ -11,15 +11,18 @@ from anaphora.scheduler.scheduler import Scheduler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStats:
-    """A consistent picture between two steps. ``num_running`` to ``kv_usage`` are of now, all else since the start."""
+    """Between two steps; ``num_running`` to ``num_pinned_blocks`` are of now, all else since the start."""
 
     num_running: int = 0
     num_waiting: int = 0
     num_blocks: int = 0
     num_free_blocks: int = 0
-    """Blocks that no running request holds; cached ones among them."""
+    """Blocks that neither a running request nor a pin holds; cached ones among them."""
     kv_usage: float = 0.0
-    """Share of blocks that running requests hold, 0 to 1."""
+    """Share of blocks that running requests or pins hold, 0 to 1."""
+    num_pins: int = 0
+    num_pinned_blocks: int = 0
+    """Different blocks that pins hold. A pin whose time is over counts until the engine has something to do."""
     num_prompt_tokens: int = 0
     """Of requests whose first step has succeeded; so are all counts of prompt tokens."""
     num_output_tokens: int = 0
@@ -58,6 +61,8 @@ def take_snapshot(scheduler: Scheduler, counters: EngineCounters) -> EngineStats
         num_blocks=cache.config.num_blocks,
         num_free_blocks=cache.pool.num_available,
         kv_usage=cache.usage,
+        num_pins=len(cache.pins),
+        num_pinned_blocks=cache.pins.num_blocks,
         num_prompt_tokens=cache.stats.num_prompt_tokens,
         num_output_tokens=counters.num_output_tokens,
         num_queried_tokens=cache.stats.num_queried_tokens,

@@ -23,7 +23,6 @@ class BlockTable:
     __slots__ = (
         "_ids",
         "_ids_as_tuple",
-        "borrowed_from",
         "extent",
         "namespace",
         "num_found",
@@ -50,8 +49,6 @@ class BlockTable:
         """Blocks whose content was known when the request was admitted: cached, pending, or evicted and remembered."""
         self.turn = 1
         """One more than that of the last block found."""
-        self.borrowed_from: set[RequestId] = set()
-        """Requests whose pending blocks this one has matched in this step."""
         self._ids: array[int] = array("I")
         self._ids_as_tuple: tuple[BlockId, ...] | None = ()
 

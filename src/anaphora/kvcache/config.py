@@ -35,12 +35,14 @@ class CacheConfig:
     max_remembered_namespaces: int = 64
     max_pinned_share: float = DEFAULT_MAX_PINNED_SHARE
     """Of the blocks, so many may be pinned, 0 to 1."""
+    max_pins: int = 256
+    """So many prefixes may be pinned, however few blocks they have."""
 
     def __post_init__(self) -> None:
         for name in ("num_blocks", "block_size", "max_remembered_namespaces"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("max_remembered_evictions", "max_remembered_prompts"):
+        for name in ("max_remembered_evictions", "max_remembered_prompts", "max_pins"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
         object.__setattr__(self, "eviction_policy", policy_name(self.eviction_policy))

@@ -51,7 +51,9 @@ def _check_references(cache: KVCacheManager, extents: list[Extent]) -> None:
     assert len(mentions) == sum(extent.ref_count > 0 for extent in extents), "what is held is not in the index"
     num_cached_only = sum(extent.num_blocks for extent in extents if extent.is_cached_only)
     assert cache.pool.num_cached_only == num_cached_only
-    assert cache.pins.num_blocks <= cache.pins.max_blocks, "more is pinned than may be"
+    num_pinned = sum(extent.num_blocks for extent in set(cache.pins.extents()))
+    assert cache.pins.num_blocks == num_pinned <= cache.pins.max_blocks, "more is pinned than may be"
+    assert len(cache.pins) <= cache.pins.max_pins
 
 
 def _check_eviction_order(cache: KVCacheManager, extents: list[Extent]) -> None:

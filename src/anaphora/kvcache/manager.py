@@ -47,8 +47,7 @@ class KVCacheManager:
         self.stats = CacheStats()
         self.prefixes = PrefixCache(config, self.stats, listener, root_key)
         self.pool = BlockPool(config.num_blocks, self._new_policy(), self.prefixes.evict)
-        max_pinned = int(config.num_blocks * config.max_pinned_share)
-        self.pins = Pins(max_pinned, self.prefixes, self.pool, self.stats)
+        self.pins = Pins(config, self.prefixes, self.pool, self.stats)
         self._growth = Growth(config, self.prefixes, self.pool)
         self._tables: dict[RequestId, BlockTable] = {}
 
@@ -97,7 +96,7 @@ class KVCacheManager:
 
     @property
     def usage(self) -> float:
-        """Share of the blocks that requests hold, 0 to 1."""
+        """Share of the blocks that requests or pins hold, 0 to 1."""
         return 1 - self.pool.num_available / self.config.num_blocks
 
     # -- changes -----------------------------------------------------------------------------------------------------
@@ -115,8 +114,6 @@ class KVCacheManager:
         for extent in self._take_matched(match):
             self.pool.acquire(extent)
             extent.num_uses += 1
-            if extent.owner is not None:
-                table.borrowed_from.add(extent.owner)
             table.extend(extent.block_ids)
             table.add_indexed(extent)
         self._tables[request_id] = table
@@ -140,7 +137,6 @@ class KVCacheManager:
         table = self._tables[request_id]
         assert table.extent is None or table.extent.owner is None, "what the request has matched is not yet computed"
         self._growth.commit(table, num_computed_tokens)
-        table.borrowed_from.clear()
 
     def withdraw(self, request_id: RequestId) -> None:
         """The step that was to compute the request's pending blocks came to nothing: they leave the index."""
@@ -151,9 +147,10 @@ class KVCacheManager:
 
     def dependents(self, request_id: RequestId) -> tuple[RequestId, ...]:
         """Requests that have matched pending blocks of this one, in the order of their admission."""
-        if not self._tables[request_id].pending:
+        lent = {extent for extent in self._tables[request_id].pending_extents() if extent.ref_count > 1}
+        if not lent:
             return ()
-        return tuple(table.request_id for table in self._tables.values() if request_id in table.borrowed_from)
+        return tuple(table.request_id for table in self._tables.values() if not lent.isdisjoint(table.extents()))
 
     def free(self, request_id: RequestId, *, num_answer_tokens: int | None = None) -> None:
         """Take a request's blocks back, tail first, so that the beginning of a prompt outlives its end.
@@ -179,13 +176,19 @@ class KVCacheManager:
         for visit in (found, added):
             self.pool.policy.leave(visit, self.stats.num_stored_blocks)
 
-    def touch(self, match: Match) -> None:
-        """Use matched blocks as a request would that computes nothing: they are given up as the latest ones."""
+    def touch(self, match: Match, *, num_answer_tokens: int = 0) -> None:
+        """Find matched blocks and leave them, as a request does that computes nothing of its prompt."""
         extents = self._take_matched(match)
         for extent in extents:
             self.pool.acquire(extent)
+            extent.num_uses += 1
+        turn = extents[-1].turn + 1 if extents else 1
+        self.pool.policy.come_back(extents, self.stats.num_stored_blocks)
+        found, added = visits(turn, match.num_blocks, 0, num_answer_tokens)
         for extent in reversed(extents):
-            self.pool.release(extent)
+            self.pool.release(extent, found)
+        for visit in (found, added):
+            self.pool.policy.leave(visit, self.stats.num_stored_blocks)
 
     def reset(self) -> bool:
         """Forget all that is cached, pinned or remembered. ``False``, and no change, while a request holds blocks."""

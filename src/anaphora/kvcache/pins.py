@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from anaphora.errors import PinError
 from anaphora.kvcache.block_pool import BlockPool
+from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.eviction.visit import visits
 from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.prefix_cache import PrefixCache
@@ -26,13 +27,19 @@ class Pin:
 
 
 class Pins:
-    """A pin holds the extents of a prefix as a request does. All together hold at most ``max_blocks`` different blocks.
+    """A pin holds the extents of a prefix as a request does.
+
+    All together hold at most ``max_blocks`` different blocks, and there are at most ``max_pins``: the work of a change
+    grows with their number.
 
     There is no clock here: time is what the caller says it is, and nothing expires until it is told the time.
     """
 
-    def __init__(self, max_blocks: int, prefixes: PrefixCache, pool: BlockPool, stats: CacheStats) -> None:
-        self.max_blocks = max_blocks
+    def __init__(self, config: CacheConfig, prefixes: PrefixCache, pool: BlockPool, stats: CacheStats) -> None:
+        self.max_blocks = int(config.num_blocks * config.max_pinned_share)
+        self.max_pins = config.max_pins
+        self.num_blocks = 0
+        """Different blocks that are pinned."""
         self._prefixes = prefixes
         self._pool = pool
         self._stats = stats
@@ -44,11 +51,6 @@ class Pins:
     def all(self) -> tuple[Pin, ...]:
         """In the order in which they were made."""
         return tuple(pin for pin, _ in self._pins.values())
-
-    @property
-    def num_blocks(self) -> int:
-        """Different blocks that are pinned."""
-        return sum([extent.num_blocks for extent in set(self.extents())])
 
     def extents(self) -> list[Extent]:
         """What the pins hold; an extent that several hold is there as often."""
@@ -62,9 +64,11 @@ class Pins:
         A pin of the same name is let go first. Pins whose time is over are, too.
 
         Raises:
-            PinError: nothing of it is cached, or more blocks would be pinned than may be. Nothing is pinned then.
+            PinError: nothing of it is cached, or more would be pinned than may be. Nothing changes then.
         """
         self.expire(now_s)
+        if name not in self._pins and len(self._pins) >= self.max_pins:
+            raise PinError(f"there are {len(self._pins)} pins, and at most {self.max_pins} may be: let another one go")
         path, num_blocks = self._cached_path(namespace, tokens)
         if not path:
             raise PinError(
@@ -87,6 +91,7 @@ class Pins:
         expires_at_s = None if time_to_live_s is None else now_s + time_to_live_s
         pin = Pin(name, namespace, num_blocks, num_blocks * tokens.block_size, now_s, expires_at_s)
         self._pins[name] = pin, path[-1]
+        self.num_blocks = num_pinned
         return pin
 
     def remove(self, name: str) -> bool:
@@ -99,6 +104,7 @@ class Pins:
         for extent in reversed(path):  # how the last request left an extent tells more than the pin's end
             self._pool.release(extent, visit if extent.visit is None else None)
         self._pool.policy.leave(visit, self._stats.num_stored_blocks)
+        self.num_blocks = sum([extent.num_blocks for extent in set(self.extents())])
         return True
 
     def expire(self, now_s: float) -> list[str]:

@@ -142,7 +142,7 @@ class Scheduler:
             num_computed_blocks = -(-request.num_computed_tokens // self.cache.config.block_size)
             assert table.num_indexed <= num_computed_blocks <= table.num_blocks, request
         if self._step is None:
-            assert not any(table.pending or table.borrowed_from for table in self.cache.tables.values())
+            assert not any(table.pending for table in self.cache.tables.values())
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -51,6 +51,7 @@ class CacheRoutes:
                 "pins": [self._pin(pin, pinned.now_s) for pin in pinned.pins],
                 "num_blocks": pinned.num_blocks,
                 "max_blocks": pinned.max_blocks,
+                "max_pins": pinned.max_pins,
             }
         )
 

@@ -56,9 +56,15 @@ class Metrics(Collector):
         capacity = self._backend.kv_capacity
         yield "vllm:num_requests_running", stats.num_running, "Requests that hold blocks and are being computed."
         yield "vllm:num_requests_waiting", stats.num_waiting, "Requests that wait for admission."
-        yield "vllm:kv_cache_usage_perc", stats.kv_usage, "Share of blocks that running requests hold (1 is all)."
+        yield (
+            "vllm:kv_cache_usage_perc",
+            stats.kv_usage,
+            "Share of blocks that running requests or pins hold (1 is all).",
+        )
         yield "anaphora:kv_cache_blocks", capacity.num_blocks, "Blocks of the KV cache."
-        yield "anaphora:kv_cache_free_blocks", stats.num_free_blocks, "Blocks that no request holds, cached or not."
+        yield "anaphora:kv_cache_free_blocks", stats.num_free_blocks, "Blocks that nobody holds, cached or not."
+        yield "anaphora:pins", stats.num_pins, "Pinned prefixes."
+        yield "anaphora:pinned_blocks", stats.num_pinned_blocks, "Different blocks that pins hold."
         yield "anaphora:kv_cache_block_bytes", capacity.num_bytes // capacity.num_blocks, "Bytes of one block."
         yield "anaphora:max_model_len", self._backend.max_model_len, "Tokens of prompt and output of one request."
 

@@ -55,7 +55,7 @@ class CacheReplay:
         num_blocks = min(prompt.num_blocks, manager.config.num_blocks)
         if num_hits >= num_blocks:
             self._end_request(match.block_ids)
-            manager.touch(match)
+            manager.touch(match, num_answer_tokens=prompt.num_output_tokens or 0)
         else:
             self._compute(match, num_blocks, None, prompt.num_output_tokens)
         return num_hits
