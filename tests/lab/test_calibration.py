@@ -45,7 +45,7 @@ def test_the_server_keeps_the_times_that_were_asked_for() -> None:
             self.sent_ns += [int(choice["delta"]["content"]) for event in events for choice in event["choices"]]
 
     async def one_stream() -> tuple[int, list[int]]:
-        async with calibration._timed_server() as base:
+        async with calibration.timed_server() as base:
             client, sink = HttpClient(base, clock=time.monotonic_ns), Sink()
             body = json.dumps({"timing": {"first_delay_ms": 50, "num_events": 3, "interval_ms": 40}}).encode()
             exchange = await client.exchange("POST", "/", body=body, sink=sink)
@@ -72,7 +72,7 @@ def test_streams_count_the_most_at_once_since_there_last_was_none() -> None:
 
 def test_streams_that_did_not_run_at_once_are_refused() -> None:
     async def three_on_two_connections() -> None:
-        async with calibration._timed_server() as base:
+        async with calibration.timed_server() as base:
             client = HttpClient(base, clock=time.monotonic_ns)
             lonely = _OneAtATime(base)
             try:

@@ -25,6 +25,8 @@ class Answer:
     first_answer_ns: int | None = None
     last_token_ns: int | None = None
     num_token_events: int = 0
+    token_events_ns: list[int] = field(default_factory=list)
+    """When each of these events arrived."""
     text: str = ""
     finish_reason: str | None = None
     usage: Mapping[str, Any] | None = None
@@ -100,6 +102,7 @@ class AnswerReader:
         if not any(delta.get(name) for name in _GENERATED):
             return
         answer.num_token_events += 1
+        answer.token_events_ns.append(ns)
         answer.first_token_ns = answer.first_token_ns or ns
         answer.last_token_ns = ns
         visible = visible_text(delta)

@@ -57,6 +57,7 @@ class HttpClient:
         self._connect_timeout_s = connect_timeout_s
         self._max_body_bytes = max_body_bytes
         self._idle: list[Connection] = []
+        self._tls: ssl.SSLContext | None = None
 
     async def exchange(
         self, method: str, path: str, *, body: bytes = b"", sink: BodySink, timeout_s: float = 600.0
@@ -80,6 +81,11 @@ class HttpClient:
         """Have a connection standing before the clock starts."""
         self._idle.append(await self._connect())
 
+    @property
+    def num_idle(self) -> int:
+        """Connections that stand and wait for a request."""
+        return len(self._idle)
+
     async def close(self) -> None:
         """Close the kept connections, and let the loop see them closed."""
         while self._idle:
@@ -92,12 +98,13 @@ class HttpClient:
             if connection.is_idle:
                 return connection
             connection.close()
-        secure = ssl.create_default_context() if self._base.scheme == "https" else None
+        if self._base.scheme == "https" and self._tls is None:
+            self._tls = ssl.create_default_context()  # reads all authorities: once, not for every connection
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._clock), self._base.host, self._base.port, ssl=secure
+                    lambda: Connection(self._clock), self._base.host, self._base.port, ssl=self._tls
                 )
         except TimeoutError as error:
             raise TargetError(f"{self._base} does not accept connections: no reply to the attempt") from error

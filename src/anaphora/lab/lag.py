@@ -18,6 +18,11 @@ class LoopLag:
         self._task: asyncio.Task[None] | None = None
         self.worst_ns = 0
 
+    def take_worst_ns(self) -> int:
+        """The longest delay since the last call, which begins anew here."""
+        worst, self.worst_ns = self.worst_ns, 0
+        return worst
+
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._watch())
         return self

@@ -91,7 +91,7 @@ async def calibrate(
     """
     _check(concurrencies, repeats)
     found = []
-    async with _timed_server() as base:
+    async with timed_server() as base:
         for num_streams in concurrencies:
             rounds = max(repeats, min(20 * repeats // num_streams, 20 * repeats))
             found.append(await _measure(base, num_streams, rounds, timing or _timing(num_streams)))
@@ -124,7 +124,7 @@ def _check(concurrencies: Sequence[int], repeats: int) -> None:
 
 
 @asynccontextmanager
-async def _timed_server() -> AsyncIterator[BaseUrl]:
+async def timed_server() -> AsyncIterator[BaseUrl]:
     """The server's process; it ends with this block, and by itself if this process is killed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -1,0 +1,1 @@
+"""What a server does under load: closed and open loops and traces, stage by stage, with the cache on and off."""
