@@ -150,7 +150,7 @@ def test_arms_take_turns_and_every_off_request_has_a_salt_of_its_own(tmp_path: P
     run, plan = bench(tmp_path, SMALL, main=FakeServing())
     salts = [trial.request.cache_salt for trial in plan.trials if trial.arm == "off"]
     assert len(set(salts)) == len(salts) == 8 + 3 * 6
-    assert {trial.request.cache_salt for trial in plan.trials if trial.arm == "on"} == {"r1/on"}
+    assert {trial.request.cache_salt for trial in plan.trials if trial.arm == "on"} == {"r1.on"}
     arms = [trial.arm for trial in plan.trials if trial.experiment == "switch"]
     pairs = list(zip(arms[::2], arms[1::2], strict=True))
     assert {frozenset(pair) for pair in pairs} == {frozenset({"on", "off"})}

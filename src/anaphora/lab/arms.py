@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from anaphora.errors import TargetError
+from anaphora.lab.salts import salt_of
 from anaphora.lab.targets.base import ChatRequest, Reply, Target
 from anaphora.lab.usage import read_usage
 from anaphora.traces.records import Arm, Phase
@@ -89,7 +90,7 @@ async def prove_salt(target: Target, filler: ChatRequest) -> ArmsProof:
     ignores it, or does not show its hits, the answer is :attr:`Mechanism.NONCE`.
     """
     asked = tuple(
-        ChatRequest(messages=filler.messages, max_tokens=1, cache_salt=f"{filler.cache_salt}/{name}")
+        ChatRequest(messages=filler.messages, max_tokens=1, cache_salt=salt_of(filler.cache_salt, name))
         for name in ("a", "a", "b")
     )
     first, again, other = [await target.chat(request) for request in asked]

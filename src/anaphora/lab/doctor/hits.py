@@ -5,6 +5,7 @@ from statistics import median
 from anaphora.errors import TargetError
 from anaphora.lab.doctor.check import Check, fault, not_applicable, ok, warning
 from anaphora.lab.doctor.visit import Sample, Visit
+from anaphora.lab.salts import salt_of
 
 NAME = "prefix cache"
 _UNITS = 600
@@ -103,7 +104,7 @@ async def _replicas(visit: Visit, num_units: int, again: Sample) -> Check | None
 
 async def _isolated(visit: Visit, num_units: int, again: Sample) -> Check | None:
     """Two requests with one explicit salt."""
-    request = visit.prompt("salted", num_units, salt=f"doctor/{visit.words}")
+    request = visit.prompt("salted", num_units, salt=salt_of("doctor", visit.words))
     try:
         await visit.sample(request)
         cached = (await visit.sample(request)).num_cached_tokens or 0

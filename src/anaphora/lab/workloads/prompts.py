@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass
 
 from anaphora.lab.arms import Mechanism
+from anaphora.lab.salts import salt_of
 from anaphora.lab.targets.base import ChatRequest
 from anaphora.lab.workloads.texts import EDITION_WORDS, Texts
 from anaphora.traces.records import Arm
@@ -40,7 +41,7 @@ class PromptFactory:
         name = f"{family}/off/{number}" if must_miss and self.mechanism is Mechanism.NONCE else family
         salt = None
         if self.mechanism is Mechanism.SALT:
-            salt = f"{self.run_id}/off/{family}/{number}" if must_miss else f"{self.run_id}/on"
+            salt = salt_of(self.run_id, "off", family, number) if must_miss else salt_of(self.run_id, "on")
         return ChatRequest(
             messages=(
                 {"role": "system", "content": self.texts.system_prompt(self.edition(name), num_units)},
