@@ -13,8 +13,8 @@ from anaphora.kvcache.manager import KVCacheManager
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.types import Namespace, RequestId
 
-NAMESPACE = Namespace("n")
-CACHED, HELD, NEW = RequestId("cached"), RequestId("held"), RequestId("new")
+MAIN, NAMESPACE = Namespace("main"), Namespace("n")
+OTHERS, CACHED, HELD, NEW = RequestId("others"), RequestId("cached"), RequestId("held"), RequestId("new")
 
 
 def admit(cache: KVCacheManager, name: RequestId, tokens: list[int]) -> None:
@@ -24,8 +24,13 @@ def admit(cache: KVCacheManager, name: RequestId, tokens: list[int]) -> None:
 
 
 def sound_cache() -> KVCacheManager:
-    """Six blocks: two cached only, two held, one pending, one unfinished; two evicted prefixes are remembered."""
-    cache = KVCacheManager(CacheConfig(num_blocks=6, block_size=2))
+    """Six blocks: two cached only, two held, one pending, one unfinished; two evicted prefixes are remembered.
+
+    Another namespace, which came first and so is not in the census, holds a seventh.
+    """
+    cache = KVCacheManager(CacheConfig(num_blocks=7, block_size=2))
+    assert cache.admit(OTHERS, cache.match(MAIN, TokenBlocks([0, 0], 2)), 2, step=0)
+    cache.commit(OTHERS, 2)
     for tokens in ([9] * 4, [8] * 8, [1, 2, 3, 4]):
         admit(cache, CACHED, tokens)
         cache.commit(CACHED, len(tokens))
@@ -99,6 +104,10 @@ def an_empty_root(cache: KVCacheManager) -> None:
     cache.prefixes.index._roots[Namespace("gone")] = Extent(Namespace("gone"), None, bytearray(), 8)
 
 
+def a_main_namespace_that_is_gone(cache: KVCacheManager) -> None:
+    cache.prefixes.index.main = Namespace("gone")
+
+
 def a_prefix_counted_twice(cache: KVCacheManager) -> None:
     assert cache.prefixes.census
     cache.prefixes.census.enter(find(cache, 1, 2).extent.tokens)
@@ -133,6 +142,7 @@ DAMAGES = [
     an_evicted_extent_nobody_remembers,
     an_extent_out_of_reach,
     an_empty_root,
+    a_main_namespace_that_is_gone,
     a_prefix_counted_twice,
     a_prefix_counted_that_nobody_holds,
     an_extent_that_is_counted_elsewhere,

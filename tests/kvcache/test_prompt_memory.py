@@ -34,10 +34,10 @@ def test_the_nearest_prompt_has_the_longest_common_beginning_of_all(
 ) -> None:
     nearest = memory_of(*prompts, max_prompts=12).nearest(packed(prompt))
     longest = max((common(prompt, other) for other in prompts), default=0)
-    assert (nearest.num_common_tokens if nearest else 0) == longest
+    assert (nearest.num_common_units if nearest else 0) == longest
     if nearest:
         assert common(prompt, list(unpack(nearest.prompt))) == longest
-        assert nearest.num_tokens == len(unpack(nearest.prompt))
+        assert nearest.num_units == len(unpack(nearest.prompt))
         assert list(unpack(nearest.prompt)) == prompts[int(nearest.request_id[1:])]
 
 
@@ -45,7 +45,7 @@ def test_of_two_equally_near_prompts_the_longer_one_is_the_nearest() -> None:
     memory = memory_of([1, 2], [1, 2, 9, 9])
     nearest = memory.nearest(packed([1, 2, 5]))
     assert nearest is not None
-    assert (nearest.request_id, nearest.num_common_tokens, nearest.num_tokens) == ("r1", 2, 4)
+    assert (nearest.request_id, nearest.num_common_units, nearest.num_units) == ("r1", 2, 4)
 
 
 def test_nothing_in_common_is_nothing_near() -> None:

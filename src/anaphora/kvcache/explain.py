@@ -1,6 +1,5 @@
 """From a lookup to its ledger: why each token of a prompt was, or was not, taken from the cache."""
 
-from collections import Counter
 from dataclasses import dataclass
 
 from anaphora.kvcache.census import CensusRun
@@ -10,7 +9,7 @@ from anaphora.kvcache.match import Match
 from anaphora.kvcache.memory import NamespaceMemory
 from anaphora.kvcache.prefix_index import PrefixIndex
 from anaphora.kvcache.prompt_memory import NearestPrompt
-from anaphora.kvcache.token_blocks import TOKEN_BYTES, TokenBlocks, unpack
+from anaphora.kvcache.token_blocks import TokenBlocks, units_of, unpack
 
 WINDOW_TOKENS = 16
 """Tokens shown of each prompt from where they part."""
@@ -29,10 +28,10 @@ def explain(match: Match, index: PrefixIndex, census: CensusRun | None, memory: 
         return Ledger(tokens.num_tokens, {Reason.BYPASSED: tokens.num_tokens})
     num_blocks, evicted_at = _own_reasons(match, index)
     num_full = tokens.num_full
-    num_held = num_own = match.num_blocks + num_blocks.total()
+    num_held = num_own = match.num_blocks + sum(num_blocks.values())
     parted: _Parted | None = None
     if num_own < num_full:
-        num_held = max(num_own, census.num_held(tokens) if census else 0)
+        num_held = max(num_own, census.num_held(tokens) if census else 0, _num_held_by_main(match, index))
         parted = _find_parting(match, memory)
     num_diverged = _num_diverged(parted, num_held, num_full)
     num_isolated_diverged = _num_diverged(parted, num_own, num_held)
@@ -49,15 +48,26 @@ def explain(match: Match, index: PrefixIndex, census: CensusRun | None, memory: 
     )
 
 
-def _count_tokens(num_blocks: Counter[Reason], tokens: TokenBlocks) -> dict[Reason, int]:
+def _num_held_by_main(match: Match, index: PrefixIndex) -> int:
+    """How many of the blocks the main namespace, which the census leaves out, has cached, if it is not the asker."""
+    num_held = 0
+    if index.main not in (None, match.namespace):
+        for extent, num_common in index.walk(index.main, match.tokens, match.tokens.num_full):
+            if not extent.is_usable(None):
+                break
+            num_held += num_common
+    return num_held
+
+
+def _count_tokens(num_blocks: dict[Reason, int], tokens: TokenBlocks) -> dict[Reason, int]:
     counts = {reason: count * tokens.block_size for reason, count in num_blocks.items() if count}
     num_tail = tokens.num_tokens % tokens.block_size
     return counts | {Reason.TAIL: num_tail} if num_tail else counts
 
 
-def _own_reasons(match: Match, index: PrefixIndex) -> tuple[Counter[Reason], int | None]:
+def _own_reasons(match: Match, index: PrefixIndex) -> tuple[dict[Reason, int], int | None]:
     """Blocks after the match that this namespace's tree knows, by class; when the first of them was evicted."""
-    num_blocks: Counter[Reason] = Counter()
+    num_blocks: dict[Reason, int] = {}
     evicted_at: int | None = None
     num_before = match.num_whole_blocks  # the match may end inside its last extent: the walk begins with that
     skip = match.num_blocks - num_before
@@ -69,7 +79,7 @@ def _own_reasons(match: Match, index: PrefixIndex) -> tuple[Counter[Reason], int
         if reason is Reason.EVICTED and not num_blocks:
             evicted_at = extent.evicted_at
         if num_known > skip:
-            num_blocks[reason] += num_known - skip
+            num_blocks[reason] = num_blocks.get(reason, 0) + num_known - skip
         skip = 0
     return num_blocks, evicted_at
 
@@ -94,15 +104,16 @@ def _find_parting(match: Match, memory: NamespaceMemory | None) -> _Parted | Non
     nearest = memory.prompts.nearest(prompt) if memory else None
     if nearest is None:
         return None
-    block_size = match.tokens.block_size
-    blocks = range(nearest.num_common_tokens // block_size, nearest.num_tokens // block_size)
-    return _Parted(_divergence(nearest, prompt), blocks)
+    unit = match.tokens.tokens_per_unit
+    units_per_block = match.tokens.block_size // unit
+    blocks = range(nearest.num_common_units // units_per_block, nearest.num_units // units_per_block)
+    return _Parted(_divergence(nearest, prompt, unit), blocks)
 
 
-def _divergence(nearest: NearestPrompt, prompt: bytes) -> Divergence:
-    position = nearest.num_common_tokens
-    window = slice(position * TOKEN_BYTES, (position + WINDOW_TOKENS) * TOKEN_BYTES)
-    return Divergence(position, nearest.request_id, unpack(nearest.prompt[window]), unpack(prompt[window]))
+def _divergence(nearest: NearestPrompt, prompt: bytes, tokens_per_unit: int) -> Divergence:
+    start = nearest.num_common_units
+    expected, found = (unpack(units_of(text, start, start + WINDOW_TOKENS)) for text in (nearest.prompt, prompt))
+    return Divergence(start * tokens_per_unit, nearest.request_id, expected, found)
 
 
 def _num_diverged(parted: _Parted | None, start: int, stop: int) -> int:

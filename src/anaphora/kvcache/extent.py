@@ -65,7 +65,7 @@ class Extent(Run):
         self.step: int | None = None
         self.evicted_at: int | None = None
         self.census: CensusRun | None = None
-        """Where the census counts this prefix; cached extents alone have it."""
+        """Where the census counts this prefix: cached extents have it, but for those of the index's main namespace."""
         self.keys: list[BlockKey] | None = None
         """A digest for each block, once somebody has listened."""
         self.num_attached_children = 0

@@ -25,7 +25,9 @@ def check_integrity(cache: KVCacheManager) -> None:
     _check_blocks(cache, extents)
     _check_references(cache, extents)
     _check_eviction_order(cache, extents)
-    assert cache.prefixes.index.num_namespaces == len({extent.namespace for extent in extents}), "an empty root is kept"
+    namespaces = {extent.namespace for extent in extents}
+    assert cache.prefixes.index.num_namespaces == len(namespaces), "an empty root is kept"
+    assert cache.prefixes.index.main in {None, *namespaces}, "the main namespace is not in the index"
     _check_census(cache.prefixes, extents)
     _check_memory(cache, extents)
 
@@ -86,7 +88,8 @@ def _check_table(cache: KVCacheManager, table: BlockTable) -> None:
 def _check_run(run: Run) -> None:
     """It is where its parent says, and holds whole blocks."""
     assert run.parent is not None
-    assert run.parent.children[bytes(run.tokens[: run.width])] is run
+    assert run.head == run.tokens[: run.width]
+    assert run.parent.children[run.head] is run
     assert run.width == run.parent.width
     assert run.tokens
     assert len(run.tokens) == run.num_blocks * run.width
@@ -98,7 +101,8 @@ def _check_extent(cache: KVCacheManager, extent: Extent) -> None:
     assert parent is not None
     assert extent.namespace == parent.namespace
     assert extent.num_attached_children == sum(child.is_attached for child in extent.children.values())
-    assert (extent.census is not None) == (extent.is_attached and extent.owner is None)
+    is_counted = extent.namespace != cache.prefixes.index.main
+    assert (extent.census is not None) == (extent.is_attached and extent.owner is None and is_counted)
     if not extent.is_attached:
         assert extent.evicted_at is not None, "an extent without blocks that nobody remembers"
         assert extent.owner is None
@@ -114,7 +118,7 @@ def _check_extent(cache: KVCacheManager, extent: Extent) -> None:
 
 
 def _check_census(prefixes: PrefixCache, extents: list[Extent]) -> None:
-    """Each cached prefix is counted once for each namespace, under its own tokens."""
+    """Each cached prefix is counted once for each namespace but the main one, under its own tokens."""
     holders: Counter[CensusRun] = Counter()
     ends: Counter[CensusRun] = Counter()
     for extent in extents:

@@ -64,7 +64,8 @@ class Ledger:
     @property
     def num_cached_tokens(self) -> int:
         """Tokens served from the prefix cache, whatever the tier."""
-        return sum(self.counts.get(r, 0) for r in (Reason.REUSED_DEVICE, Reason.REUSED_HOST, Reason.REUSED_DISK))
+        get = self.counts.get
+        return get(Reason.REUSED_DEVICE, 0) + get(Reason.REUSED_HOST, 0) + get(Reason.REUSED_DISK, 0)
 
     @property
     def num_queried_tokens(self) -> int:
@@ -73,8 +74,10 @@ class Ledger:
 
     def for_tenant(self) -> "Ledger":
         """The same ledger as if no other tenant existed: ``isolated`` becomes ``diverged`` or ``new``."""
+        if Reason.ISOLATED not in self.counts:
+            return self
         counts = dict(self.counts)
-        num_isolated = counts.pop(Reason.ISOLATED, 0)
+        num_isolated = counts.pop(Reason.ISOLATED)
         num_diverged = self.num_isolated_diverged_tokens
         for reason, count in ((Reason.DIVERGED, num_diverged), (Reason.NEW, num_isolated - num_diverged)):
             if count:

@@ -40,7 +40,10 @@ class PrefixCache:
 
     @property
     def census(self) -> CensusRun | None:
-        """Who holds what, over all namespaces; ``None`` until something is cached."""
+        """What is held, over all namespaces but the index's ``main``; ``None`` until another one has cached anything.
+
+        The main one's own tree tells what it holds: where there is no other, nobody pays for a census.
+        """
         return self._census
 
     def publish(
@@ -83,9 +86,10 @@ class PrefixCache:
         extent.owner = extent.step = None
         if extent.evicted_at is not None:
             self.memory.of(extent).drop_eviction(extent)
-        if self._census is None:
-            self._census = CensusRun(None, bytearray(), extent.width)
-        extent.census = (parent.census or self._census).enter(extent.tokens)
+        if extent.namespace != self.index.main:
+            if self._census is None:
+                self._census = CensusRun(None, bytearray(), extent.width)
+            extent.census = (parent.census or self._census).enter(extent.tokens)
         extent.num_stores += 1
         extent.num_uses = 0
         extent.released_at = 0
@@ -94,9 +98,9 @@ class PrefixCache:
         if self._events:
             self._events.stored(extent)
         if extent.continues():
-            assert parent.census is not None
             extent.join()
-            parent.census.no_end()
+            if parent.census is not None:
+                parent.census.no_end()
 
     def withdraw(self, extent: Extent) -> None:
         """A pending extent's blocks will not be computed."""
@@ -108,16 +112,15 @@ class PrefixCache:
 
     def evict(self, extent: Extent, num_blocks: int) -> Extent | None:
         """The last blocks of a cached extent are wanted for something else. Returns what stays cached, if anything."""
-        assert extent.census is not None
         assert extent.owner is None
         if self._events:
             self._events.removed(extent, num_blocks)
         self._stats.num_evicted_blocks += num_blocks
-        census = extent.census.leave(num_blocks)
+        census = extent.census.leave(num_blocks) if extent.census is not None else None
         kept = None
         if num_blocks < extent.num_blocks:
             kept = extent.split(extent.num_blocks - num_blocks)
-            kept.census = census.end_at(0)
+            kept.census = census.end_at(0) if census is not None else None
         extent.census = None
         extent.detach()
         memory = self.memory.get(extent.namespace)

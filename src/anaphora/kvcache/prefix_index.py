@@ -12,6 +12,8 @@ class PrefixIndex:
 
     def __init__(self) -> None:
         self._roots: dict[Namespace, Extent] = {}
+        self.main: Namespace | None = None
+        """One of the namespaces, the same for as long as it has any extent; often the only one."""
 
     @property
     def num_namespaces(self) -> int:
@@ -52,6 +54,7 @@ class PrefixIndex:
             parent = self._roots.get(namespace)
             if parent is None:
                 parent = self._roots[namespace] = Extent(namespace, None, bytearray(), width)
+                self.main = namespace if self.main is None else self.main
         return Extent(namespace, parent, tokens, width)
 
     def remove(self, extent: Extent) -> None:
@@ -61,10 +64,12 @@ class PrefixIndex:
         parent = extent.parent
         if parent is not None and parent.parent is None and not parent.children:
             del self._roots[extent.namespace]
+            self.main = None if self.main == extent.namespace else self.main
 
     def clear(self) -> None:
         """Forget everything."""
         self._roots.clear()
+        self.main = None
 
     def __iter__(self) -> Iterator[Extent]:
         """Every extent but the roots, parents before children."""

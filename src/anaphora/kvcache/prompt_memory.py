@@ -10,14 +10,15 @@ from anaphora.types import RequestId
 
 @dataclass(frozen=True, slots=True)
 class NearestPrompt:
-    """An earlier prompt (packed tokens) and how many tokens it begins with in common with the one asked about."""
+    """An earlier prompt (packed tokens) and how many of them it begins with in common with the one asked about."""
 
     request_id: RequestId
     prompt: bytes
-    num_common_tokens: int
+    num_common_units: int
+    """Of four bytes: tokens, or what stands for as many as :attr:`TokenBlocks.tokens_per_unit`."""
 
     @property
-    def num_tokens(self) -> int:
+    def num_units(self) -> int:
         """Length of the earlier prompt."""
         return len(self.prompt) // TOKEN_BYTES
 

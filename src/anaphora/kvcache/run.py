@@ -1,6 +1,6 @@
 """Runs of blocks: the nodes of a radix tree that branches at block borders."""
 
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from anaphora.kvcache.token_blocks import TokenBlocks, num_common_units
 from anaphora.types import BlockKey
@@ -10,31 +10,31 @@ if TYPE_CHECKING:
 
 Buffer = TypeVar("Buffer", bytearray, "array[int]", list[BlockKey])
 
+_NO_CHILDREN: dict[bytes, Any] = {}
+"""Of all leaves, and never written to: most runs are leaves, and an empty dictionary of its own takes 64 bytes."""
+
 
 class Run:
     """Blocks that follow one another: the path from the root to a run's end spells a prefix.
 
     ``tokens``: ``width`` bytes a block, at least one block; the root alone has none. ``children``: by the tokens of
-    their first block. No two of them begin with the same block, so each block-aligned prefix has one place.
+    their first block, ``head``. No two of them begin with the same block, so each block-aligned prefix has one place.
 
     Whoever refers to a run refers to its *end*. A run that is cut in two stays what its lower part was, and one that
     joins its parent takes that in: the end is where it was.
     """
 
-    __slots__ = ("children", "parent", "tokens", "width")
+    __slots__ = ("children", "head", "num_blocks", "parent", "tokens", "width")
 
     def __init__(self, parent: Self | None, tokens: bytearray, width: int) -> None:
         self.parent = parent
         self.tokens = tokens
         self.width = width
-        self.children: dict[bytes, Self] = {}
+        self.num_blocks = len(tokens) // width
+        self.head = bytes(tokens[:width])
+        self.children: dict[bytes, Self] = _NO_CHILDREN
         if parent is not None:
-            parent.children[bytes(tokens[:width])] = self
-
-    @property
-    def num_blocks(self) -> int:
-        """Blocks of the run."""
-        return len(self.tokens) // self.width
+            parent._adopt(self)
 
     def child(self, blocks: TokenBlocks, position: int) -> Self | None:
         """The run that goes on with the block at ``position``."""
@@ -42,32 +42,47 @@ class Run:
 
     def num_common(self, packed: bytearray, start: int, stop: int) -> int:
         """How many of the run's blocks ``packed`` has from byte ``start`` on, before ``stop``."""
-        return num_common_units(self.tokens, memoryview(packed)[start:stop], self.width)
+        tokens = self.tokens
+        if start + len(tokens) <= stop and packed.startswith(tokens, start):
+            return self.num_blocks
+        return num_common_units(tokens, memoryview(packed)[start:stop], self.width)
 
     def cut(self, upper: Self, num_blocks: int) -> None:
         """Leave the first ``num_blocks`` blocks to ``upper``, a new run between this one and its parent."""
         width = self.width
         upper.tokens, self.tokens = divide(self.tokens, num_blocks * width)
-        upper.children[bytes(self.tokens[:width])] = self
+        upper.num_blocks, self.num_blocks = num_blocks, self.num_blocks - num_blocks
+        upper.head, self.head = self.head, bytes(self.tokens[:width])
+        upper.children = {self.head: self}
         self.parent = upper
         assert upper.parent is not None
-        upper.parent.children[bytes(upper.tokens[:width])] = upper
+        upper.parent.children[upper.head] = upper
 
     def take_in(self, parent: Self) -> None:
         """Take the parent's blocks in front of the own ones and its place in the tree. It has no other child."""
         assert self.parent is parent
         assert len(parent.children) == 1, parent.children
         parent.tokens += self.tokens
-        self.tokens = parent.tokens
+        self.tokens, self.head = parent.tokens, parent.head
+        self.num_blocks += parent.num_blocks
         self.parent = parent.parent
         assert self.parent is not None
-        self.parent.children[bytes(self.tokens[: self.width])] = self
+        self.parent.children[self.head] = self
 
     def remove(self) -> None:
         """Leave the tree."""
         assert not self.children, self.children
-        assert self.parent is not None
-        del self.parent.children[bytes(self.tokens[: self.width])]
+        parent = self.parent
+        assert parent is not None
+        del parent.children[self.head]
+        if not parent.children:
+            parent.children = _NO_CHILDREN
+
+    def _adopt(self, child: Self) -> None:
+        if self.children:
+            self.children[child.head] = child
+        else:
+            self.children = {child.head: child}
 
 
 def divide(buffer: Buffer, at: int) -> tuple[Buffer, Buffer]:

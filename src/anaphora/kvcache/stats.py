@@ -30,5 +30,9 @@ class CacheStats:
         self.num_prompt_tokens += ledger.num_prompt_tokens
         self.num_queried_tokens += ledger.num_queried_tokens
         self.num_cached_tokens += ledger.num_cached_tokens
-        self.num_tokens_by_reason.update(ledger.counts)
-        self.num_tokens_by_tenant_reason.update(ledger.for_tenant().counts)
+        for totals, view in (
+            (self.num_tokens_by_reason, ledger),
+            (self.num_tokens_by_tenant_reason, ledger.for_tenant()),
+        ):
+            for reason, count in view.counts.items():
+                totals[reason] += count

@@ -26,6 +26,11 @@ def unpack(packed: bytes) -> tuple[int, ...]:
     return tuple(array("I", packed))
 
 
+def units_of(packed: bytes, start: int, stop: int) -> bytes:
+    """Some of the units of four bytes, as many as are there as a whole."""
+    return packed[start * TOKEN_BYTES : min(stop, len(packed) // TOKEN_BYTES) * TOKEN_BYTES]
+
+
 def num_common_units(a: bytes | bytearray, b: bytes | memoryview, width: int) -> int:
     """Units of ``width`` bytes that two sequences begin with in common. Bytes are compared in bulk, and not copied."""
     view = memoryview(b)
@@ -54,6 +59,11 @@ class TokenBlocks:
         self.packed = bytearray(memoryview(ids)[:end].cast("B") if end else b"")
         """The full blocks."""
         self._tail = ids[end:]
+
+    @property
+    def tokens_per_unit(self) -> int:
+        """Tokens that each four bytes stand for."""
+        return 1
 
     @property
     def num_full(self) -> int:

@@ -27,14 +27,19 @@ class _ReadyBlocks(TokenBlocks):
 class _HashedBlocks(_ReadyBlocks):
     """Four bytes stand for all tokens of a block. The core compares blocks as bytes and need not know.
 
-    :meth:`to_bytes` repeats them for every token, so that positions along the prompt are right: where prompts part is
-    known to the block, as in the trace.
+    Where prompts part is known to the block, as in the trace. Three bytes tell the tails of :meth:`to_bytes` apart by
+    their lengths; they are no unit, and so nothing that prompts could have in common.
     """
 
     __slots__ = ()
 
+    @property
+    def tokens_per_unit(self) -> int:
+        return self.block_size
+
     def to_bytes(self) -> bytes:
-        return b"".join([*[block * self.block_size for block in self.full], self._tail.tobytes()])
+        num_tail = len(self._tail) % 2**24
+        return bytes(self.packed) + (num_tail.to_bytes(3, "little") if num_tail else b"")
 
 
 class PromptBlocks(NamedTuple):

@@ -12,6 +12,7 @@ from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.eviction import EVICTION_POLICIES
 from anaphora.kvcache.ledger import Reason
 from anaphora.sim.cache_replay import EngineCounts, NextUses, TraceRuleCounts, count_by_engine_rule, count_by_trace_rule
+from anaphora.sim.lru_curve import LRUCurve, trace_rule_block_curve
 from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of, paths_with_answers
 from anaphora.sim.prompt_blocks import PromptBlocks
 from anaphora.sim.spread import spread
@@ -127,6 +128,10 @@ class Sweep:
         whole = [prompt.num_blocks for prompt in self.prompts]
         return next_uses(self.computed_paths, engine), next_uses(self.paths, whole)
 
+    @cached_property
+    def _trace_rule_curve(self) -> LRUCurve:
+        return trace_rule_block_curve(self.prompts, self.paths)
+
     @property
     def num_requests_per_run(self) -> int:
         """Each request is replayed twice, once by each rule."""
@@ -147,8 +152,18 @@ class Sweep:
         )
         with collector_paused():
             engine = count_by_engine_rule(self.prompts, config, engine_future, progress)
-            trace_rule = count_by_trace_rule(self.prompts, unremembering, trace_future, progress)
+            if plan.policy != BELADY and (policy == "lru" or num_blocks == unbounded):
+                trace_rule = self._lru_by_trace_rule(num_blocks)
+                progress(len(self.prompts))
+            else:
+                trace_rule = count_by_trace_rule(self.prompts, unremembering, trace_future, progress)
         return SimulatedRun(plan, self.block_size, engine, trace_rule)
+
+    def _lru_by_trace_rule(self, num_blocks: int) -> TraceRuleCounts:
+        """What a replay would count, without one: reuse distances say it of LRU, and of any cache with room for all."""
+        hits: list[int] = self._trace_rule_curve.hits_by_request(num_blocks).tolist()
+        num_tokens = sum(prompt.num_tokens_in(count) for prompt, count in zip(self.prompts, hits, strict=True))
+        return TraceRuleCounts(num_tokens, sum(hits), hits)
 
     def run_all(
         self, plans: Sequence[RunPlan], progress: Callable[[int], None], *, num_jobs: int = 1

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Hashable, Sequence
+from operator import ne
 
 from anaphora.traces.findings import FindingKind, Findings
 from anaphora.traces.request import HashedPrompt
@@ -30,9 +31,9 @@ class BlockIds:
         Raises:
             ValueError: something in ``ids`` is no integer.
         """
-        for block_id in ids:
-            if type(block_id) is not int:
-                raise ValueError(f"block ids must be integers, got {block_id!r}")
+        if not set(map(type, ids)) <= {int}:
+            wrong = next(block_id for block_id in ids if type(block_id) is not int)
+            raise ValueError(f"block ids must be integers, got {wrong!r}")
         num_full, num_tail = divmod(num_tokens, self._block_size)
         if len(ids) not in (num_full, num_full + bool(num_tail)):
             detail = f"{len(ids)} ids for {num_tokens} tokens in blocks of {self._block_size}"
@@ -59,10 +60,10 @@ class BlockIds:
 
     def _renumber(self, keys: Sequence[Hashable], line: int) -> "array[int]":
         numbers = self._numbers
-        renumbered = array("I", [numbers.setdefault(key, len(numbers)) for key in keys])
-        parent = -1
-        for number in renumbered:
-            if self._parents.setdefault(number, parent) != parent:
-                self._findings.add(FindingKind.ID_WITH_TWO_PARENTS, line)
-            parent = number
-        return renumbered
+        renumbered = [numbers.setdefault(key, len(numbers)) for key in keys]
+        parents = [-1, *renumbered[:-1]]
+        first_parents = list(map(self._parents.setdefault, renumbered, parents))
+        if first_parents != parents:
+            num_moved = sum(map(ne, first_parents, parents))
+            self._findings.add(FindingKind.ID_WITH_TWO_PARENTS, line, count=num_moved)
+        return array("I", renumbered)
