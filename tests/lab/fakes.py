@@ -27,6 +27,10 @@ class FakeServing:
     shows_cached: bool = True
     has_tokenizer: bool = True
     has_metrics: bool = True
+    refuses_reset: str | None = None
+    """Why nothing is forgotten when it is asked to forget."""
+    forgets: bool = True
+    """Whether a reset that is not refused is done."""
     block_size: int = 16
     prefill_ms: float = 2.0
     fixed_ms: float = 30.0
@@ -40,6 +44,7 @@ class FakeServing:
     queried: int = 0
     cached: int = 0
     num_requests: int = 0
+    num_resets: int = 0
     salts: list[str | None] = field(default_factory=list)
     _ids: dict[str, int] = field(default_factory=dict)
     _blocks: set[tuple[str, ...]] = field(default_factory=set)
@@ -66,6 +71,13 @@ class FakeServing:
         self.queried += len(words)
         self.cached += cached
         return len(words), cached
+
+    def reset(self) -> str | None:
+        """Forget all prefixes, or say why not."""
+        self.num_resets += 1
+        if self.refuses_reset is None and self.forgets:
+            self._blocks.clear()
+        return self.refuses_reset
 
     def usage(self, num_prompt: int, num_output: int, cached: int) -> dict[str, Any]:
         details = {"cached_tokens": cached} if self.shows_cached else None
@@ -110,6 +122,9 @@ class FakeTarget:
     async def read_counters(self) -> CounterReading | None:
         serving = self.serving
         return CounterReading("fake", "tokens", serving.queried, serving.cached) if serving.has_metrics else None
+
+    async def reset_prefix_cache(self) -> str | None:
+        return self.serving.reset()
 
     async def cache_settings(self) -> Mapping[str, Any]:
         return {"block_size": str(self.serving.block_size), "num_gpu_blocks": "None"}

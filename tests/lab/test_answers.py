@@ -155,3 +155,29 @@ def test_a_connection_cut_in_the_middle_is_no_success() -> None:
 
 def test_long_words_of_a_server_are_cut() -> None:
     assert len(error_in({"error": "x" * 5000}) or "") == 200
+
+
+def _stream(*chunks: dict[str, Any]) -> Answer:
+    reader = AnswerReader()
+    reader.begin(200, {"content-type": "text/event-stream"})
+    for chunk in chunks:
+        reader.feed(MS, f"data: {json.dumps(chunk)}\n\n".encode())
+    reader.feed(MS, b"data: [DONE]\n\n")
+    return reader.finish(complete=True)
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["in another chunk", "in the same chunk"])
+def test_what_a_server_writes_beside_usage_is_kept_with_it(apart: bool) -> None:
+    timings = {"prompt_n": 4, "cache_n": 16, "predicted_n": 1, "prompt_ms": 3.5}
+    token: dict[str, Any] = {"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}
+    usage: dict[str, Any] = {
+        "choices": [],
+        "usage": {"prompt_tokens": 20, "completion_tokens": 1, "prompt_tokens_details": None},
+    }
+    told = [{**token, "timings": timings}, usage] if apart else [token, {**usage, "timings": timings}]
+    answer = _stream(*told)
+    assert answer.usage == {**usage["usage"], "timings": timings}
+    assert read_usage(answer.usage).num_cached_tokens == 16
+    plain = whole(200, "application/json", json.dumps({**token, "metrics": {"queue_time_ms": 1.0}}))
+    assert plain.usage == {"metrics": {"queue_time_ms": 1.0}}
+    assert _stream(token).usage is None

@@ -50,7 +50,7 @@ def test_both_experiments_on_a_server_of_our_own(tmp_path: Path, model: Path, ar
         assert length < row["prompt_tokens"] < length + 120  # the template and the question, by a tiny vocabulary
         assert row["cached_tokens"] == (row["prompt_tokens"] - 1) // 16 * 16
     assert results["environment"]["num_cpus"] > 0
-    assert results["target"]["kind"] == "ours"
+    assert results["target"]["kind"] == "Anaphora"
     mechanism = results["run"]["settings"]["mechanism"]
     assert mechanism == ("salt" if arms == "auto" else "flag")
     servers = {record.server for record in read_run(out).requests}

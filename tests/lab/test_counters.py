@@ -39,7 +39,9 @@ def test_one_family_in_its_own_unit_and_no_creation_times(prefix: str, expected:
 
 @pytest.mark.parametrize("prefix", ["a-colon-", "b-underscore-"])
 def test_sglang_sums_labels_before_dividing(prefix: str) -> None:
-    assert counted("07", prefix, "demo-model") == CounterReading("sglang", "tokens", 16000, 12000)
+    assert counted("07", prefix, "demo-model") == CounterReading(
+        "sglang", "tokens", 16000, 12000, {"device": 10000, "host": 2000}
+    )
 
 
 def test_prompt_tokens_by_source_are_preferred_and_sources_told_apart() -> None:
@@ -54,7 +56,9 @@ vllm:prompt_tokens_by_source_total{engine="0",source="external_kv_transfer"} 50
 vllm:cache_config_info{block_size="32",num_gpu_blocks="128"} 1
 """
     metrics = MetricsText.parse(text)
-    assert read_counters(metrics) == CounterReading("vllm:prompt_tokens_by_source", "tokens", 400, 300)
+    assert read_counters(metrics) == CounterReading(
+        "vllm:prompt_tokens_by_source", "tokens", 400, 300, {"local_cache_hit": 250, "external_kv_transfer": 50}
+    )
     assert metrics.cache_config()["block_size"] == "32"
 
 
@@ -65,7 +69,7 @@ def test_sglang_without_a_hit_has_cached_nothing_and_a_total_is_not_added_to_its
         "# TYPE sglang:cached_tokens_total counter\n"
         'sglang:cached_tokens_total{cache_source="device"} 7\nsglang:cached_tokens_total{cache_source="total"} 7\n'
     )
-    assert read_counters(MetricsText.parse(text)) == CounterReading("sglang", "tokens", 40, 7)
+    assert read_counters(MetricsText.parse(text)) == CounterReading("sglang", "tokens", 40, 7, {"device": 7})
 
 
 def test_no_counters_a_restart_and_another_family_are_unknown() -> None:

@@ -81,8 +81,3 @@ def test_options_that_do_not_go_together() -> None:
         BenchOptions(experiments=SWITCH, launch="vllm:m", arms="flag").command()
         == "anaphora bench switch --arms flag --launch vllm:m"
     )
-    assert [BenchOptions(experiments=SWITCH, launch=launch).is_ours for launch in (None, "ours:m", "vllm:m")] == [
-        True,
-        True,
-        False,
-    ]

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from anaphora.cli.target_options import kind_option
+
 FAULTS_EXIT_CODE = 1
 
 ClientConfigOption = Annotated[
@@ -36,6 +38,7 @@ def doctor(
     api_key_env: Annotated[
         str | None, typer.Option(metavar="NAME", help="The environment variable that holds the key; never shown.")
     ] = None,
+    kind: Annotated[str | None, kind_option()] = None,
     client_config: ClientConfigOption = None,
     prompts: PromptsOption = None,
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for a server that is loading.")] = 10,
@@ -74,7 +77,8 @@ def doctor(
         checks.append(check)
         show(check)
     if target is not None:
-        checks += asyncio.run(visit_server(target, model=model, api_key_env=api_key_env, wait_s=wait, on_check=show))
+        visit = visit_server(target, model=model, api_key_env=api_key_env, kind=kind, wait_s=wait, on_check=show)
+        checks += asyncio.run(visit)
     num_left = len(checks) - num_shown
     if as_json:
         typer.echo(json.dumps({"checks": [asdict(check) for check in checks]}, indent=2, ensure_ascii=False))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anaphora.lab.dialects.usage_shapes import BESIDE_USAGE
 from anaphora.protocol.sse import DONE, EventStreamDecoder, ServerSentEvent
 
 _GENERATED = ("content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call", "text")
@@ -90,7 +91,7 @@ class AnswerReader:
         if problem is not None:
             answer.error = answer.error or problem
             return
-        answer.usage = chunk.get("usage") or answer.usage  # running usage is replaced, never added up
+        answer.usage = {**(answer.usage or {}), **_accounts(chunk)} or None  # running usage is replaced, never added up
         for choice in chunk.get("choices") or ():
             if isinstance(choice, Mapping):
                 self._take_choice(ns, choice)
@@ -124,9 +125,16 @@ class AnswerReader:
         if not (isinstance(choices, list) and choices and isinstance(choices[0], Mapping)):
             answer.error = _without_choices(value)
             return
-        answer.usage = value.get("usage")
+        answer.usage = _accounts(value) or None
         answer.finish_reason = choices[0].get("finish_reason")
         answer.text = visible_text(choices[0].get("message") or choices[0])
+
+
+def _accounts(value: Mapping[str, Any]) -> dict[str, Any]:
+    """``usage``, with what some servers write beside it; empty if there is neither."""
+    usage = value.get("usage")
+    beside = {name: value[name] for name in BESIDE_USAGE if isinstance(value.get(name), Mapping)}
+    return {**(usage if isinstance(usage, Mapping) else {}), **beside}
 
 
 def visible_text(message: Mapping[str, Any]) -> str:

@@ -15,7 +15,8 @@ from anaphora.lab import environment
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.calibration.calibrate import as_json, calibrate
 from anaphora.lab.calibration.timed_server import Timing
-from anaphora.lab.options import OURS, BenchOptions
+from anaphora.lab.dialects import dialect_named
+from anaphora.lab.options import OURS, STARTED_FOR_THE_RUN, BenchOptions
 from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
 from anaphora.lab.runner import Observer, Runner
@@ -84,7 +85,7 @@ async def _start(
         command = launch.of(port, prefix_caching=name != "off", extra=options.server_options)
         observer.note(f"starting the server{'' if name == 'main' else f' with caching {name}'}")
         server = await stack.enter_async_context(ManagedServer(command, folder / f"server-{name}.log"))
-        target = OpenAITarget(BaseUrl.parse(f"http://127.0.0.1:{port}"), clock=time.monotonic_ns)
+        target = _target(BaseUrl.parse(f"http://127.0.0.1:{port}"), options)
         await server.wait_until_ready(target, limit_s=options.wait_s, on_wait=observer.waiting)
         await _prepare(target, None, stack)
         if options.launch is not None:
@@ -98,23 +99,36 @@ async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Observe
     if options.api_key_env is not None and not (key := os.environ.get(options.api_key_env)):
         raise ConfigError(f"the environment variable {options.api_key_env} is not set: it should hold the key")
     base = BaseUrl.parse(options.target)
-    target = OpenAITarget(base, clock=time.monotonic_ns, api_key=key, api_key_env=options.api_key_env)
+    target = _target(base, options, key)
     await target.wait_until_ready(limit_s=options.wait_s, on_wait=observer.waiting)
     await _prepare(target, options.model, stack)
     await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
     return target
 
 
+def _target(base: BaseUrl, options: BenchOptions, key: str | None = None) -> OpenAITarget:
+    return OpenAITarget(
+        base,
+        clock=time.monotonic_ns,
+        api_key=key,
+        api_key_env=options.api_key_env,
+        dialect=None if options.kind is None else dialect_named(options.kind),
+    )
+
+
 async def _prepare(target: OpenAITarget, model: str | None, stack: AsyncExitStack) -> None:
     stack.push_async_callback(target.close)
     await target.choose_model(model)
+    await target.identify()
     await target.open_connection()
 
 
 async def _describe(options: BenchOptions, target: OpenAITarget, plan: Plan) -> dict[str, Any]:
     return {
-        "kind": "ours" if options.is_ours else "OpenAI-compatible",
-        "base_url": "a server started for the run" if options.target == OURS else str(target.base),
+        "kind": target.dialect.title,
+        "kind_is": "said" if target.is_forced else "detected",
+        "kind_evidence": target.dialect.evidence.value,
+        "base_url": STARTED_FOR_THE_RUN if options.target == OURS else str(target.base),
         "model": target.model,
         "version": await target.version(),
         "max_model_len": target.max_model_len,

@@ -1,7 +1,8 @@
-"""Cache counters from a server's metrics text, one row a naming era.
+"""Cache counters from a server's metrics text.
 
-A ratio is made from one family only; series are summed over engines and the other labels; a reading has its unit.
-Ready-made hit-rate gauges are not read: they are a window or the last batch, not the run.
+A ratio is made from one family of names only (:mod:`anaphora.lab.dialects.families`); series are summed over engines
+and the other labels; a reading has its unit. Ready-made hit-rate gauges are not read: they are a window or the last
+batch, not the run.
 """
 
 import re
@@ -10,47 +11,24 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from anaphora.lab.dialects import OTHER, CounterFamily, Dialect
 from anaphora.traces.records import CounterReading
 
-
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """How one era names its pair. ``by_source``: the label whose values say where a prompt token came from; ``queried``
-    and ``cached`` are then the same metric, and ``sources`` are the label's values that mean cached."""
-
-    name: str
-    queried: str
-    cached: str
-    by_source: str = ""
-    sources: tuple[str, ...] = ()
-
-
-_FAMILIES = (
-    _Family(
-        "vllm:prompt_tokens_by_source",
-        "vllm:prompt_tokens_by_source",
-        "vllm:prompt_tokens_by_source",
-        by_source="source",
-        sources=("local_cache_hit", "external_kv_transfer"),
-    ),
-    _Family("vllm:prefix_cache", "vllm:prefix_cache_queries", "vllm:prefix_cache_hits"),
-    _Family("vllm:gpu_prefix_cache", "vllm:gpu_prefix_cache_queries", "vllm:gpu_prefix_cache_hits"),
-    _Family("sglang", "sglang:prompt_tokens", "sglang:cached_tokens"),
-    _Family("sglang", "sglang_prompt_tokens", "sglang_cached_tokens"),
-)
+Series = list[tuple[Mapping[str, str], float]]
+"""The series of one metric: labels and value of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsText:
     """A metrics text, parsed. ``samples``: metric name without ``_total`` → its series as (labels, value)."""
 
-    samples: Mapping[str, list[tuple[Mapping[str, str], float]]]
+    samples: Mapping[str, Series]
     help: Mapping[str, str]
 
     @classmethod
     def parse(cls, text: str) -> "MetricsText":
         """From Prometheus' text format; lines that are none of it raise :class:`ValueError`."""
-        samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
+        samples: dict[str, Series] = {}
         documentation: dict[str, str] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -62,7 +40,7 @@ class MetricsText:
     @property
     def models(self) -> tuple[str, ...]:
         """Every model that has a series of a cache counter."""
-        names = {name for family in _FAMILIES for name in (family.queried, family.cached)}
+        names = {name for family in OTHER.families for name in (*family.queried, *family.cached)}
         return tuple(sorted({m for name in names for labels, _ in self.samples.get(name, ()) if (m := _model(labels))}))
 
     def cache_config(self) -> Mapping[str, str]:
@@ -73,19 +51,24 @@ class MetricsText:
         return {}
 
 
-def read_counters(metrics: MetricsText, model: str | None = None) -> CounterReading | None:
-    """The reading of the newest family that the text has, for ``model`` if it is named there, else over all models.
+def read_counters(metrics: MetricsText, model: str | None = None, dialect: Dialect = OTHER) -> CounterReading | None:
+    """The reading of the dialect's newest family that the text has, for ``model`` if it is named there, else over all
+    models.
 
     ``None``: the server publishes no cache counters. That is not 0.
     """
-    for family in _FAMILIES:
-        queried = _of_model(metrics.samples.get(family.queried, ()), model)
-        cached = _of_model(metrics.samples.get(family.cached, ()), model)
+    for family in dialect.families:
+        queried = _series(metrics, family.queried, model)
         if not queried:
             continue
-        if family.by_source:
-            cached = [(labels, value) for labels, value in cached if labels.get(family.by_source) in family.sources]
-        return CounterReading(family.name, _unit(metrics, family), _sum(queried), _sum(_without_totals(cached)))
+        cached = _series(metrics, family.cached, model)
+        by_source: dict[str, float] = {}
+        if family.source_label:
+            cached = _from_cache(cached, family)
+            for labels, value in cached:
+                source = labels.get(family.source_label, "unknown")
+                by_source[source] = by_source.get(source, 0.0) + value
+        return CounterReading(family.name, _unit(metrics, family), _sum(queried), _sum(cached), by_source)
     return None
 
 
@@ -101,7 +84,10 @@ def difference(before: CounterReading | None, after: CounterReading | None) -> C
     if (before.family, before.unit) != (after.family, after.unit):
         return None
     queried, cached = after.queried - before.queried, after.cached - before.cached
-    return None if queried < 0 or cached < 0 else CounterReading(after.family, after.unit, queried, cached)
+    if queried < 0 or cached < 0:
+        return None
+    sources = {name: value - before.by_source.get(name, 0.0) for name, value in after.by_source.items()}
+    return CounterReading(after.family, after.unit, queried, cached, sources)
 
 
 def total(differences: Iterable[CounterReading | None]) -> CounterReading | None:
@@ -111,13 +97,17 @@ def total(differences: Iterable[CounterReading | None]) -> CounterReading | None
     if first is None or any(part is None or (part.family, part.unit) != (first.family, first.unit) for part in parts):
         return None
     known = [part for part in parts if part is not None]
-    return CounterReading(first.family, first.unit, sum(p.queried for p in known), sum(p.cached for p in known))
+    sources: dict[str, float] = {}
+    for part in known:
+        for name, value in part.by_source.items():
+            sources[name] = sources.get(name, 0.0) + value
+    queried, cached = sum(part.queried for part in known), sum(part.cached for part in known)
+    return CounterReading(first.family, first.unit, queried, cached, sources)
 
 
-def _of_model(
-    series: Iterable[tuple[Mapping[str, str], float]], model: str | None
-) -> list[tuple[Mapping[str, str], float]]:
-    rows = list(series)
+def _series(metrics: MetricsText, names: Iterable[str], model: str | None) -> Series:
+    """All series of some metrics that are the model's; all there are if none names it."""
+    rows = [row for name in names for row in metrics.samples.get(name, ())]
     named = [row for row in rows if _model(row[0]) == model] if model else []
     return named or rows
 
@@ -126,18 +116,20 @@ def _model(labels: Mapping[str, str]) -> str:
     return labels.get("model_name", "") or labels.get("model", "")
 
 
-def _without_totals(
-    series: list[tuple[Mapping[str, str], float]],
-) -> list[tuple[Mapping[str, str], float]]:
-    """SGLang writes ``cache_source="total"`` when it has no breakdown; beside a breakdown it would count twice."""
-    parts = [row for row in series if row[0].get("cache_source") != "total"]
-    return parts or series
+def _from_cache(series: Series, family: CounterFamily) -> Series:
+    """Those whose source means cached. SGLang writes ``total`` where it has no breakdown; beside one, that would count
+    twice."""
+    if family.sources:
+        return [row for row in series if row[0].get(family.source_label) in family.sources]
+    return [row for row in series if row[0].get(family.source_label) != "total"] or series
 
 
-def _sum(series: list[tuple[Mapping[str, str], float]]) -> float:
+def _sum(series: Series) -> float:
     return sum(value for _, value in series)
 
 
-def _unit(metrics: MetricsText, family: _Family) -> str:
-    text = metrics.help.get(family.queried, "")
+def _unit(metrics: MetricsText, family: CounterFamily) -> str:
+    if family.unit != "help":
+        return family.unit
+    text = metrics.help.get(family.queried[0], "")
     return "blocks" if re.search(r"\bblocks?\b", text) and "token" not in text else "tokens"

@@ -6,10 +6,13 @@ from typing import Literal
 
 from anaphora.errors import ConfigError
 from anaphora.lab.command_line import named, words_of
+from anaphora.lab.dialects import dialect_named
 from anaphora.lab.experiments.base import ExperimentSettings
 from anaphora.lab.targets.launch import PREFIX_FLAG, LaunchCommand
 
 OURS = "ours"
+STARTED_FOR_THE_RUN = "a server started for the run"
+"""Stands in a record for the address of a server that is there no more."""
 ArmsWish = Literal["auto", "flag", "salt", "nonce"]
 
 
@@ -23,6 +26,8 @@ class BenchOptions:
     model: str | None = None
     api_key_env: str | None = None
     """Name of the environment variable that holds the key. The key itself is never stored."""
+    kind: str | None = None
+    """Which kind of server it is, where it does not tell: a name of :data:`anaphora.lab.dialects.DIALECTS`."""
     arms: ArmsWish = "auto"
     lang: str = "en"
     tokenizer: str | None = None
@@ -36,6 +41,8 @@ class BenchOptions:
     """Further options of the managed server, each as one ``--name=value``."""
 
     def __post_init__(self) -> None:
+        if self.kind is not None:
+            dialect_named(self.kind)
         if self.launch is not None and (self.target != OURS or self.model is not None):
             raise ConfigError("--launch says which server and model to start: leave out --target and --model")
         if self.target != OURS and self.arms == "flag":
@@ -46,11 +53,6 @@ class BenchOptions:
             raise ConfigError(f"--arms flag needs a place for the flag in --launch: write {PREFIX_FLAG} there")
         if self.target != OURS and self.server_options:
             raise ConfigError("--server-option goes to a server that is started for the run: leave it out with a URL")
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the server is our own."""
-        return self.target == OURS and (self.launch is None or self.launch.startswith(f"{OURS}:"))
 
     @property
     def what(self) -> str:

@@ -6,11 +6,13 @@ from typing import Any
 
 from anaphora.lab.arms import HEAD_TOKENS, Mechanism
 from anaphora.lab.check import Check
+from anaphora.lab.counter_chain import CounterChain
 from anaphora.lab.experiments.registry import EXPERIMENTS
 from anaphora.lab.prediction import block_size_of
 from anaphora.lab.statistics import median
-from anaphora.lab.usage import read_usage
-from anaphora.lab.witnesses import gaps, prompt_tokens, shares
+from anaphora.lab.timings import ttft_ms
+from anaphora.lab.usage import read_usage, server_ttft_ms
+from anaphora.lab.witnesses import cached_by_source, gaps, prompt_tokens, shares
 from anaphora.traces.records import RequestRecord, Run
 
 _ENOUGH_FOR_95_PERCENT = 6
@@ -29,9 +31,11 @@ def checks(run: Run) -> list[dict[str, Any]]:
         lambda: _off_missed(run, [r for r in good if r.arm == "off"]),
         lambda: _on_hit([r for r in good if r.arm == "on" and r.phase == "measured"]),
         lambda: _witnesses([r for r in good if r.arm == "on"], block_size_of(run.header.target["cache_settings"])),
+        lambda: _counters(good),
         lambda: _equal_prompts(good),
         lambda: _equal_answers(good),
         lambda: _streamed(good),
+        *((lambda: _server_times(good),) if any(_server_gap_ms(r) is not None for r in good) else ()),
         lambda: _warm_connections(records),
         lambda: _client_lag(good),
         lambda: _quiet_machine(run),
@@ -86,7 +90,12 @@ def _witnesses(on: Sequence[RequestRecord], block_size: int) -> Check:
     said = {name: share for name, share in shares(on).items() if share is not None}
     different = gaps(on, block_size=block_size)
     cached = {f"{share[0]:g} of {share[1]:g}" for share in said.values()}
-    seen = "; ".join(f"{name}: {share[0]:g} of {share[1]:g} tokens cached" for name, share in said.items())
+    by_source = cached_by_source(on)
+    parts = ", ".join(f"{name} {count:g}" for name, count in by_source.items())
+    from_where = {"metrics": f" ({parts})" if len(by_source) > 1 else ""}
+    seen = "; ".join(
+        f"{name}: {share[0]:g} of {share[1]:g} tokens cached{from_where.get(name, '')}" for name, share in said.items()
+    )
     if len(said) < 2:
         return Check("witnesses agree", "unknown", seen or "no witness speaks")
     if len(cached) == 1 and not different:
@@ -94,6 +103,47 @@ def _witnesses(on: Sequence[RequestRecord], block_size: int) -> Check:
         return Check("witnesses agree", "ok", f"to the token{silent}: {seen}")
     named = "; ".join(f"{count} × {name}" for name, count in different.items())
     return Check("witnesses agree", "warning", f"{seen}. {named}".rstrip(". "))
+
+
+def _counters(records: Sequence[RequestRecord]) -> Check:
+    """The counters went forward, kept their names, and counted these requests alone."""
+    name, chain = "counters", CounterChain.of(records)
+    if not chain.num_readings:
+        return Check(name, "unknown", "the target publishes no cache counters")
+    if chain.num_resets:
+        return Check(
+            name,
+            "warning",
+            f"they went back in {chain.num_resets} requests: the server restarted, or several stand behind the address",
+        )
+    if len(chain.families) > 1:
+        return Check(
+            name, "warning", f"their names changed during the run: {', '.join(chain.families)}; none is summed"
+        )
+    family = chain.families[0]
+    if chain.num_foreign_tokens is None:
+        return Check(name, "unknown", f"{family} only went forward; whether other requests ran cannot be told from it")
+    if chain.num_foreign_tokens:
+        return Check(
+            name,
+            "warning",
+            f"{family} counted {chain.num_foreign_tokens:,.0f} tokens more than were sent, in "
+            f"{chain.num_requests_with_foreign} of {len(records)} requests: others use this server",
+        )
+    return Check(name, "ok", f"{family} only went forward and counted no token that was not sent by this run")
+
+
+def _server_times(records: Sequence[RequestRecord]) -> Check:
+    """The server's own first-token times beside the client's: what lies between is network, queue and HTTP."""
+    gaps = [gap for record in records if (gap := _server_gap_ms(record)) is not None]
+    typical = median(gaps) or 0.0
+    seen = f"the client's TTFT is {typical:.1f} ms more than the server's own, in the median of {len(gaps)} requests"
+    return Check("server's own times", "warning" if typical < 0 else "ok", seen)
+
+
+def _server_gap_ms(record: RequestRecord) -> float | None:
+    own, seen = server_ttft_ms(record.usage), ttft_ms(record)
+    return None if own is None or seen is None else seen - own
 
 
 def _equal_prompts(records: Sequence[RequestRecord]) -> Check:

@@ -1,49 +1,74 @@
-"""What a server's ``usage`` object says, in whichever dialect. What it does not say is ``None``, never 0."""
+"""What a server's ``usage`` object says, in whichever dialect. What it does not say is ``None``, never 0.
 
-from collections.abc import Mapping
+The shapes are data: :mod:`anaphora.lab.dialects.usage_shapes`.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from anaphora.lab.dialects.usage_shapes import SERVER_TTFT_MS, USAGE_SHAPES, Path, UsageShape
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of one answer. ``num_prompt_tokens`` includes the cached ones."""
+    """Token counts of one answer. ``num_prompt_tokens`` includes the cached and the written ones."""
 
     num_prompt_tokens: int | None = None
     num_completion_tokens: int | None = None
     num_cached_tokens: int | None = None
+    num_written_tokens: int | None = None
+    """Written into the cache, where the service counts that; some ask more for these."""
 
 
 UNKNOWN_USAGE = Usage()
 
 
 def read_usage(usage: Mapping[str, Any] | None) -> Usage:
-    """Counts from OpenAI's chat and responses shapes, DeepSeek's and Anthropic's.
-
-    The last of these leaves cached tokens out of ``input_tokens``; the others include them.
-    """
+    """The counts, each from the first shape that knows it."""
     if not isinstance(usage, Mapping):
         return UNKNOWN_USAGE
-    prompt = _first_count(usage, "prompt_tokens", "input_tokens")
-    completion = _first_count(usage, "completion_tokens", "output_tokens")
-    if "cache_read_input_tokens" in usage:
-        read = _count(usage["cache_read_input_tokens"])
-        written = _count(usage.get("cache_creation_input_tokens"))
-        total = None if prompt is None else prompt + (read or 0) + (written or 0)
-        return Usage(total, completion, read)
-    return Usage(prompt, completion, _cached(usage))
+    found = [_read(shape, usage) for shape in USAGE_SHAPES if _applies(shape, usage)]
+    return Usage(
+        num_prompt_tokens=_first_known(one.num_prompt_tokens for one in found),
+        num_completion_tokens=_first_known(one.num_completion_tokens for one in found),
+        num_cached_tokens=_first_known(one.num_cached_tokens for one in found),
+        num_written_tokens=_first_known(one.num_written_tokens for one in found),
+    )
 
 
-def _cached(usage: Mapping[str, Any]) -> int | None:
-    for name in ("prompt_tokens_details", "input_tokens_details"):
-        details = usage.get(name)
-        if isinstance(details, Mapping) and (count := _count(details.get("cached_tokens"))) is not None:
-            return count
-    return _count(usage.get("prompt_cache_hit_tokens"))
+def server_ttft_ms(usage: Mapping[str, Any] | None) -> float | None:
+    """The server's own time from the request's arrival to its first token, in milliseconds, if it tells that."""
+    for paths in SERVER_TTFT_MS:
+        parts = [_at(usage or {}, path) for path in paths]
+        numbers = [part for part in parts if isinstance(part, int | float) and not isinstance(part, bool)]
+        if len(numbers) == len(parts):
+            return float(sum(numbers))
+    return None
 
 
-def _first_count(usage: Mapping[str, Any], *names: str) -> int | None:
-    return next((count for name in names if (count := _count(usage.get(name))) is not None), None)
+def _applies(shape: UsageShape, usage: Mapping[str, Any]) -> bool:
+    return not shape.only_with or any(name in usage for name in shape.only_with)
+
+
+def _read(shape: UsageShape, usage: Mapping[str, Any]) -> Usage:
+    prompt, completion, cached, written = (
+        _first_known(_count(_at(usage, path)) for path in paths)
+        for paths in (shape.prompt, shape.completion, shape.cached, shape.written)
+    )
+    if shape.rest and prompt is not None:
+        prompt += (cached or 0) + (written or 0)
+    return Usage(prompt, completion, cached, written)
+
+
+def _at(value: Any, path: Path) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _first_known(counts: Iterable[int | None]) -> int | None:
+    return next((count for count in counts if count is not None), None)
 
 
 def _count(value: object) -> int | None:

@@ -53,6 +53,12 @@ def shares(records: Sequence[RequestRecord]) -> dict[str, Share | None]:
     }
 
 
+def cached_by_source(records: Sequence[RequestRecord]) -> dict[str, float]:
+    """Cached tokens by where they came from, as the counters tell over all records; empty where they do not."""
+    metrics = total(counted(record) for record in records if record.error is None)
+    return {} if metrics is None else {name: count for name, count in metrics.by_source.items() if count}
+
+
 def hit_rates(records: Sequence[RequestRecord]) -> dict[str, float | None]:
     """Hit rate in per cent by witness. ``None``: unknown, or nothing was looked up because caching is off."""
     return {

@@ -35,6 +35,8 @@ class CounterReading:
     unit: str
     queried: float
     cached: float
+    by_source: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """``cached`` by where it came from, such as ``device`` and ``host``, where the server tells that; else empty."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,8 @@ class RequestRecord:
     num_token_events: int
     finish_reason: str | None
     usage: Mapping[str, Any] | None
-    """As the server sent it."""
+    """As the server sent it, and with it what the server wrote beside it about this request: llama.cpp's ``timings``,
+    vLLM's ``metrics``."""
     worst_loop_lag_ns: int
     """The longest delay of the client's own event loop while the request ran."""
     counters_before: CounterReading | None

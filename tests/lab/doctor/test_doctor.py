@@ -291,3 +291,13 @@ def test_the_command_ends_with_1_on_a_fault_and_with_2_on_a_mistake(capsys: pyte
     assert run(["doctor"]) == 2
     assert "give a server's URL, --client-config FILE or --prompts FILE" in capsys.readouterr().err
     assert run(["doctor", "ftp://x"]) == 2
+
+
+def test_the_kind_of_server_is_detected_or_taken_as_said(capsys: pytest.CaptureFixture[str]) -> None:
+    routes = whole(openai_routes(FakeServing()))
+    assert examine(routes)["kind of server"].seen == "vLLM"
+    said = examine(routes, kind="sglang")
+    assert said["kind of server"].seen == "SGLang, as was said with --kind"
+    assert said["metrics"].status is Status.WARNING  # vLLM's names are not read as SGLang's
+    assert run(["doctor", "http://127.0.0.1:1", "--kind", "vlm"]) == 2
+    assert "no kind of server is called 'vlm': did you mean vllm?" in capsys.readouterr().err

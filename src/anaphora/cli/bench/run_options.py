@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anaphora.cli.target_options import kind_option
+
 if TYPE_CHECKING:
     from anaphora.lab.experiments.base import ExperimentSettings
     from anaphora.lab.options import BenchOptions
@@ -56,6 +58,7 @@ class RunOptions:
             rich_help_panel=_TARGET,
         ),
     ] = None
+    kind: Annotated[str | None, kind_option(_TARGET)] = None
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -106,6 +109,7 @@ class RunOptions:
             launch=self.launch,
             model=self.model,
             api_key_env=self.api_key_env,
+            kind=self.kind,
             arms=self.arms.value,
             lang=self.lang,
             tokenizer=self.tokenizer,

@@ -1,31 +1,34 @@
 """Does the server publish cache counters that can be read?"""
 
 from anaphora.lab.counters import read_counters
+from anaphora.lab.dialects import OTHER
 from anaphora.lab.doctor.check import Check, not_applicable, ok, warning
-from anaphora.lab.doctor.server_kind import LLAMA_CPP, OTHER, kind_of
 from anaphora.lab.doctor.visit import Visit
 
 
 async def kind(visit: Visit) -> Check:
     """Which server it is, as far as it tells."""
-    visit.metrics = await visit.target.metrics()
-    names = set() if visit.metrics is None else set(visit.metrics.samples)
-    visit.kind = kind_of(await visit.target.models() or [], names)
-    version = await visit.target.version()
+    target = visit.target
+    visit.kind = await target.identify()
+    visit.metrics = await target.metrics()
+    version = await target.version()
+    if target.is_forced:
+        return ok("kind of server", f"{visit.kind.title}, as was said with --kind")
     if visit.kind is OTHER:
         return not_applicable("kind of server", "it does not tell; the advice below is general")
-    return ok("kind of server", f"{visit.kind.name}{f' {version}' if version else ''}")
+    return ok("kind of server", f"{visit.kind.title}{f' {version}' if version else ''}")
 
 
 async def metrics(visit: Visit) -> Check:
     """Counters of looked-up and cached tokens are there, and are this model's."""
     name, found = "metrics", visit.metrics
     if found is None:
-        seen = f"there is no /metrics at {visit.target.base}"
-        return not_applicable(name, seen) if visit.kind is OTHER else warning(name, seen, visit.kind.show_metrics)
-    reading = read_counters(found, visit.target.model)
+        seen = f"there is no {visit.kind.metrics_path} at {visit.target.base}"
+        is_known = visit.kind is not OTHER and not visit.kind.hosts
+        return warning(name, seen, visit.kind.show_metrics) if is_known else not_applicable(name, seen)
+    reading = read_counters(found, visit.target.model, visit.kind)
     if reading is None:
-        if visit.kind is LLAMA_CPP:
+        if not visit.kind.families:
             return not_applicable(name, "this server counts no cached tokens in its metrics, only in each answer")
         return warning(
             name,

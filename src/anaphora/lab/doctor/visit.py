@@ -7,7 +7,7 @@ from typing import Any
 from anaphora.errors import TargetError
 from anaphora.lab.arms import Mechanism
 from anaphora.lab.counters import MetricsText, difference
-from anaphora.lab.doctor.server_kind import OTHER, ServerKind
+from anaphora.lab.dialects import OTHER, Dialect
 from anaphora.lab.settled_counters import settled_counters
 from anaphora.lab.targets.base import ChatRequest, Reply
 from anaphora.lab.targets.openai import OpenAITarget
@@ -44,7 +44,7 @@ class Visit:
     wanted_model: str | None
     wait_s: float
     words: str = field(default_factory=lambda: secrets.token_hex(8))
-    kind: ServerKind = OTHER
+    kind: Dialect = OTHER
     metrics: MetricsText | None = None
     stream: Reply | None = None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from anaphora.errors import ConfigError
 from anaphora.lab.address import BaseUrl
+from anaphora.lab.dialects import dialect_named
 from anaphora.lab.doctor.check import Check
 from anaphora.lab.doctor.examine import examine
 from anaphora.lab.doctor.visit import Visit
@@ -19,13 +20,15 @@ async def visit_server(
     *,
     model: str | None = None,
     api_key_env: str | None = None,
+    kind: str | None = None,
     wait_s: float = 10.0,
     on_check: Callable[[Check], None] = lambda _: None,
 ) -> list[Check]:
     """Examine the server at ``url``; every check is told to ``on_check`` as it is done.
 
     Raises:
-        ConfigError: ``url`` is no base URL, or the variable that should hold the key is not set.
+        ConfigError: ``url`` is no base URL, ``kind`` no kind of server, or the variable that should hold the key is not
+            set.
     """
     key = None
     if api_key_env is not None and not (key := os.environ.get(api_key_env)):
@@ -35,6 +38,7 @@ async def visit_server(
         clock=time.monotonic_ns,
         api_key=key,
         api_key_env=api_key_env,
+        dialect=None if kind is None else dialect_named(kind),
         request_timeout_s=_REQUEST_TIMEOUT_S,
     )
     try:

@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from anaphora.lab.options import STARTED_FOR_THE_RUN
 from anaphora.report.colours import OFF, ON
 
 COLOURS = {"off": OFF, "on": ON}
@@ -21,7 +22,8 @@ def titled_axes(title: str, results: Mapping[str, Any]) -> tuple[Figure, Axes]:
 
 
 def subtitle(results: Mapping[str, Any]) -> str:
-    """The model and, where it is our own server, the machine."""
-    environment = results["environment"]
-    place = f"{environment['num_cpus']} × {environment['processor']}" if results["target"]["kind"] == "ours" else ""
+    """The model and, where its server was started for the run and so ran on the client's machine, the machine."""
+    environment, target = results["environment"], results["target"]
+    is_here = target.get("base_url") == STARTED_FOR_THE_RUN
+    place = f"{environment['num_cpus']} × {environment['processor']}" if is_here else ""
     return " · ".join(part for part in (str(results["target"]["model"]), place) if part)

@@ -56,6 +56,13 @@ class Target(PromptTokenizer, Protocol):
         """The cache counters now; ``None`` if the server publishes none."""
         ...
 
+    async def reset_prefix_cache(self) -> str | None:
+        """Have all cached prefixes forgotten; returns why it was not done, or ``None`` if the server does not say so.
+
+        What it says is no proof: :func:`anaphora.lab.arms.prove_reset` asks for that.
+        """
+        ...
+
     async def cache_settings(self) -> Mapping[str, Any]:
         """What the server publishes of its cache: ``block_size``, ``num_gpu_blocks``, …; empty if nothing."""
         ...

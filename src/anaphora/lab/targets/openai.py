@@ -4,16 +4,18 @@ import asyncio
 import difflib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.address import BaseUrl
-from anaphora.lab.answers import AnswerReader, error_in, no_json
+from anaphora.lab.answers import AnswerReader, error_in
 from anaphora.lab.clock import Clock
 from anaphora.lab.counters import MetricsText, read_counters
+from anaphora.lab.dialects import OTHER, Dialect, kind_of
 from anaphora.lab.http import HttpClient
 from anaphora.lab.targets.base import ChatRequest, KeyRefusedError, Message, Reply
+from anaphora.lab.targets.body import Body
+from anaphora.lab.targets.reset import refusal_of
 from anaphora.traces.records import CounterReading
 
 _LOADING = 503
@@ -22,31 +24,11 @@ _NOT_FOUND = 404
 _POLL_S = 0.25
 
 
-@dataclass(slots=True)
-class _Body:
-    """A sink that only keeps the bytes."""
-
-    status: int = 0
-    headers: Mapping[str, str] = field(default_factory=dict)
-    data: bytearray = field(default_factory=bytearray)
-
-    def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        self.status, self.headers = status, headers
-
-    def feed(self, ns: int, piece: bytes) -> None:
-        self.data += piece
-
-    def json(self) -> Any:
-        """The body's value; :class:`TargetError` if it is no JSON."""
-        try:
-            return json.loads(bytes(self.data))
-        except ValueError as error:
-            content_type = self.headers.get("content-type", "")
-            raise TargetError(no_json(self.status, content_type, bytes(self.data))) from error
-
-
 class OpenAITarget:
-    """One base URL and, once :meth:`choose_model` was awaited, one model behind it."""
+    """One base URL and, once :meth:`choose_model` was awaited, one model behind it.
+
+    ``dialect``: the kind of server that somebody says it is; without it :meth:`identify` finds out.
+    """
 
     def __init__(
         self,
@@ -55,6 +37,7 @@ class OpenAITarget:
         clock: Clock,
         api_key: str | None = None,
         api_key_env: str | None = None,
+        dialect: Dialect | None = None,
         request_timeout_s: float = 600.0,
     ) -> None:
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
@@ -63,12 +46,22 @@ class OpenAITarget:
         self.model = ""
         self.max_model_len: int | None = None
         self.api_key_env = api_key_env
+        self.dialect = dialect or OTHER
+        self.is_forced = dialect is not None
         self._timeout_s = request_timeout_s
         self._has_tokenizer = self._has_metrics = True
         self._is_listed = False
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         self._clock = clock
         self._client = HttpClient(base, headers=headers, clock=clock)
+
+    async def identify(self) -> Dialect:
+        """Which kind of server this is, by what was said or else by what it tells; from then on it is spoken to so."""
+        if not self.is_forced:
+            metrics = await self.metrics()
+            names = () if metrics is None else metrics.samples.keys()
+            self.dialect = kind_of(self.base.host, await self.models() or (), names)
+        return self.dialect
 
     async def wait_until_ready(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
         """Wait while the server says that it is loading. Raises :class:`TargetError` when it cannot be used at all."""
@@ -82,7 +75,7 @@ class OpenAITarget:
         await self._while_loading(lambda: self._fetch("POST", path, body, self._timeout_s), limit_s, on_wait)
 
     async def _while_loading(
-        self, ask: Callable[[], Awaitable[_Body]], limit_s: float, on_wait: Callable[[str], None]
+        self, ask: Callable[[], Awaitable[Body]], limit_s: float, on_wait: Callable[[str], None]
     ) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
@@ -131,6 +124,7 @@ class OpenAITarget:
             "messages": list(request.messages),
             "max_tokens": request.max_tokens,
             "temperature": 0,
+            **dict(self.dialect.request_fields),
             **({} if request.cache_salt is None else {"cache_salt": request.cache_salt}),
         }
 
@@ -150,7 +144,7 @@ class OpenAITarget:
     async def has_api_at(self, base: BaseUrl) -> bool:
         """Whether another address of the same host has an API: it lists models, or asks for a key. No key is sent."""
         client = HttpClient(base, clock=self._clock)
-        found = _Body()
+        found = Body()
         try:
             await client.exchange("GET", f"{base.api}/models", sink=found, timeout_s=self._timeout_s)
             value = found.json()
@@ -167,12 +161,19 @@ class OpenAITarget:
     async def read_counters(self) -> CounterReading | None:
         """See :class:`~anaphora.lab.targets.base.Target`."""
         metrics = await self.metrics()
-        return None if metrics is None else read_counters(metrics, self.model)
+        return None if metrics is None else read_counters(metrics, self.model, self.dialect)
 
     async def cache_settings(self) -> Mapping[str, Any]:
         """See :class:`~anaphora.lab.targets.base.Target`."""
         metrics = await self.metrics()
         return {} if metrics is None else metrics.cache_config()
+
+    async def reset_prefix_cache(self) -> str | None:
+        """See :class:`~anaphora.lab.targets.base.Target`."""
+        if self.dialect.reset is None:
+            return f"no way to reset the prefix cache of {self.dialect.title} is known"
+        answer = await self._fetch("POST", f"{self.base.root}{self.dialect.reset.path}")
+        return refusal_of(answer, self.dialect)
 
     async def count_text(self, text: str) -> int | None:
         """Tokens of a bare text; ``None`` if the server does not tokenise for others."""
@@ -213,7 +214,7 @@ class OpenAITarget:
         """The server's metrics; ``None`` if it has none, or none that can be read."""
         if not self._has_metrics:
             return None
-        answer = await self._fetch("GET", f"{self.base.root}/metrics")
+        answer = await self._fetch("GET", f"{self.base.root}{self.dialect.metrics_path}")
         try:
             if answer.status == 200:
                 return MetricsText.parse(answer.data.decode("utf-8", "replace"))
@@ -237,7 +238,7 @@ class OpenAITarget:
             raise TargetError(f"{self.base} gives no list of models: {problem or 'the answer has no data'}")
         return [row for row in rows if isinstance(row, Mapping)]
 
-    async def _get(self, path: str) -> _Body:
+    async def _get(self, path: str) -> Body:
         answer = await self._fetch("GET", path)
         if answer.status in _REFUSED:
             raise KeyRefusedError(self._refusal(answer.status))
@@ -246,8 +247,8 @@ class OpenAITarget:
             raise TargetError(f"{self.base} redirects to {where}: give that address as --target")
         return answer
 
-    async def _fetch(self, method: str, path: str, body: bytes = b"", timeout_s: float = 60.0) -> _Body:
-        answer = _Body()
+    async def _fetch(self, method: str, path: str, body: bytes = b"", timeout_s: float = 60.0) -> Body:
+        answer = Body()
         await self._client.exchange(method, path, body=body, sink=answer, timeout_s=timeout_s)
         return answer
 
