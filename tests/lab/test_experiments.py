@@ -120,6 +120,7 @@ def test_the_figures_are_the_fakes_own(tmp_path: Path) -> None:
         "off requests missed": "ok",
         "on requests hit": "ok",
         "witnesses agree": "ok",
+        "counters": "ok",
         "equal prompts": "ok",
         "equal answers": "ok",
         "streamed": "ok",
