@@ -84,23 +84,36 @@ def test_failed_unmeasured_and_unstreamed_answers_are_in_no_statistic() -> None:
 
 
 def test_few_samples_give_their_range_and_its_true_level() -> None:
-    assert statistics.median_interval([3.0, 1.0, 2.0, 5.0, 4.0], seed=0) == Interval(1.0, 5.0, 0.9375)
-    assert statistics.median_interval([3.0, 1.0], seed=0) == Interval(1.0, 3.0, 0.5)
-    assert statistics.median_interval([3.0], seed=0) is None
+    assert statistics.median_interval([3.0, 1.0, 2.0, 5.0, 4.0]) == Interval(1.0, 5.0, 0.9375)
+    assert statistics.median_interval([3.0, 1.0]) == Interval(1.0, 3.0, 0.5)
+    assert statistics.median_interval([3.0]) is None
     assert statistics.reduction_interval([100.0, 200.0], [50.0, 20.0], seed=0) == Interval(50.0, 90.0, 0.5)
     assert (statistics.median([]), statistics.quantile([], 0.5), statistics.leading_outliers([])) == (None, None, 0)
 
 
-def test_bootstrap_is_seeded_and_covers() -> None:
+@pytest.mark.parametrize("num_samples", [6, 7, 8, 15, 40])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_the_median_s_interval_covers_whatever_the_distribution(num_samples: int, skewed: bool) -> None:
     rng = np.random.default_rng(7)
     covered = 0
-    for _ in range(100):
-        interval = statistics.median_interval(rng.normal(10, 1, 25).tolist(), seed=1)
+    for _ in range(400):
+        values = rng.exponential(5, num_samples) if skewed else rng.normal(0, 5, num_samples)
+        interval = statistics.median_interval(values.tolist())
         assert interval is not None
-        covered += interval.low <= 10 <= interval.high
-    assert 88 <= covered <= 100
-    values = rng.normal(10, 1, 9).tolist()
-    assert statistics.median_interval(values, seed=3) == statistics.median_interval(values, seed=3)
+        covered += interval.low <= (5 * np.log(2) if skewed else 0) <= interval.high
+    assert 0.92 * 400 <= covered <= 0.98 * 400
+
+
+def test_reductions_are_seeded_and_cover() -> None:
+    rng = np.random.default_rng(7)
+    covered = 0
+    for _ in range(200):
+        off, on = rng.normal(100, 5, 9).tolist(), rng.normal(40, 2, 9).tolist()
+        interval = statistics.reduction_interval(off, on, seed=1)
+        assert interval == statistics.reduction_interval(off, on, seed=1)
+        assert interval is not None
+        covered += interval.low <= 60 <= interval.high
+    assert 0.89 * 200 <= covered <= 0.99 * 200
 
 
 def test_lines_that_cannot_be_drawn() -> None:
@@ -115,13 +128,35 @@ def test_lines_that_cannot_be_drawn() -> None:
     assert statistics.reduction_percent(0, 5) is None
 
 
-def test_slope_intervals_cover_the_planted_slope() -> None:
+@pytest.mark.parametrize("in_proportion", [False, True])
+def test_intervals_from_repeats_cover_where_noise_grows_with_the_time(in_proportion: bool) -> None:
     rng = np.random.default_rng(3)
     x = np.array([256, 512, 1024, 2048, 3072])
-    covered = 0
-    for _ in range(200):
-        line = statistics.fit_line(x.tolist(), (30 + 0.2 * x + rng.normal(0, 5, 5)).tolist())
-        assert line is not None
+    covered = np.zeros(2)
+    for seed in range(100):
+        true = 30 + 0.2 * x
+        samples = rng.normal(true, 0.03 * true if in_proportion else 5.0, (5, 5)).T.tolist()
+        plain = statistics.fit_line(x.tolist(), [float(np.median(values)) for values in samples])
+        assert plain is not None
+        line = statistics.with_repeats(plain, x.tolist(), samples, seed=seed)
         assert line.slope_interval is not None
-        covered += line.slope_interval.low <= 200 <= line.slope_interval.high
-    assert 180 <= covered <= 200
+        assert line.intercept_interval is not None
+        slope, intercept = line.slope_interval, line.intercept_interval
+        covered += slope.low <= 200 <= slope.high, intercept.low <= 30 <= intercept.high
+    assert all(89 <= count <= 100 for count in covered)
+
+
+def test_two_repeats_leave_the_line_as_it_is() -> None:
+    line = statistics.fit_line([1, 2, 3], [1, 2, 4])
+    assert line is not None
+    assert statistics.with_repeats(line, [1, 2, 3], [[1, 1, 1], [2, 2], [4, 4, 4]], seed=0) is line
+
+
+def test_many_lines_at_once_are_the_lines_one_by_one() -> None:
+    rng = np.random.default_rng(1)
+    x, y = np.array([10.0, 30.0, 70.0]), rng.normal(100, 10, (4, 3))
+    slopes, intercepts = statistics.lines_through(x, y)
+    for number in range(4):
+        line = statistics.fit_line(x.tolist(), y[number].tolist())
+        assert line is not None
+        assert (slopes[number], intercepts[number]) == pytest.approx((line.slope_ms_per_ktoken, line.intercept_ms))

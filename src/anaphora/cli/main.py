@@ -2,8 +2,8 @@
 
 A verb's module has a function ``register(app)``. Heavy imports belong inside its command: ``--help`` is instant.
 
-Exit codes: 0 done; 1 a bug (with its traceback); 2 a mistake of the caller or the surroundings, told in one line;
-130 interrupted.
+Exit codes: 0 done; 1 a gate that failed (``compare --fail-if``, ``doctor``), or a bug, with its traceback; 2 a mistake
+of the caller or the surroundings, told in one line; 130 interrupted.
 """
 
 import errno
@@ -17,7 +17,7 @@ import typer
 from anaphora import __version__
 from anaphora.errors import AnaphoraError
 
-VERBS = ("serve", "fetch", "bench", "report", "fit", "calibrate", "doctor", "explain", "simulate", "plan")
+VERBS = ("serve", "fetch", "bench", "report", "fit", "compare", "calibrate", "doctor", "explain", "simulate", "plan")
 USAGE_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
 

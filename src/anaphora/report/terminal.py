@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -20,15 +21,15 @@ def print_table(table: Table, console: Console) -> None:
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
     widths = [_width_of_numbers(name, cells) for name, cells in zip(table.columns, columns, strict=True)]
     room = console.width - sum(width + _GAP for width in widths if width is not None)
-    num_words = widths.count(None)
+    limits = _shares([_longest(cells) for cells, width in zip(columns, widths, strict=True) if width is None], room)
     for name, width in zip(table.columns, widths, strict=True):
         justify: Literal["left", "right"] = "left" if width is None else "right"
         grid.add_column(Text(name.removeprefix("<")), justify=justify, width=width, no_wrap=width is None)
     for row in table.rows:
         cells = [Text(cell) for cell in row]
-        for cell, width in zip(cells, widths, strict=True):
-            if width is None:
-                cell.truncate(max(_LEAST_WORDS, room // num_words - _GAP), overflow="ellipsis")
+        words = [cell for cell, width in zip(cells, widths, strict=True) if width is None]
+        for cell, limit in zip(words, limits, strict=True):
+            cell.truncate(limit, overflow="ellipsis")
         grid.add_row(*cells)
     console.print(Text(table.title, style="bold"))
     console.print(grid)
@@ -41,4 +42,18 @@ def _width_of_numbers(name: str, cells: Sequence[str]) -> int | None:
     """The width that keeps every number on one line, or ``None`` for a column of words; headings wrap between words."""
     if name.startswith("<"):
         return None
-    return max(len(text) for text in (*name.split(), *cells))
+    return max(cell_len(text) for text in (*name.split(), *cells))
+
+
+def _longest(cells: Sequence[str]) -> int:
+    return max(map(cell_len, cells), default=0)
+
+
+def _shares(wanted: Sequence[int], room: int) -> list[int]:
+    """How much each column of words gets: what it wants, or an equal share of what those with less leave over."""
+    got = list(wanted)
+    left = room
+    for number, (index, wish) in enumerate(sorted(enumerate(wanted), key=lambda item: item[1])):
+        got[index] = min(wish, max(_LEAST_WORDS, left // (len(wanted) - number) - _GAP))
+        left -= got[index] + _GAP
+    return got

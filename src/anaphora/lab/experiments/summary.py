@@ -28,9 +28,9 @@ def summarise(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
         "num_not_streamed": sum(not record.streamed for record in succeeded),
         "num_without_token": sum(record.streamed and record.first_token_ns is None for record in succeeded),
         "ttft_ms_median": ms(statistics.median(ttfts)),
-        "ttft_ms_interval": interval(statistics.median_interval(ttfts, seed=seed), ms),
+        "ttft_ms_interval": interval(statistics.median_interval(ttfts), ms),
         "e2e_ms_median": ms(statistics.median(e2es)),
-        "e2e_ms_interval": interval(statistics.median_interval(e2es, seed=seed), ms),
+        "e2e_ms_interval": interval(statistics.median_interval(e2es), ms),
     }
 
 
