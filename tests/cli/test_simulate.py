@@ -66,7 +66,7 @@ def test_tables_show_both_rules_and_the_dirt(capsys: pytest.CaptureFixture[str])
     assert "6 requests (mooncake, block ids for 512 tokens)" in shown
     assert "left out: 1 × the file ends in the middle of a row (line 10)" in shown
     assert "Engine's rule" in shown
-    assert "6 prompts are longer than a cache of 1 blocks" in shown
+    assert "! longer than a cache of 1 block: 6 prompts; an engine would refuse" in shown
 
 
 def test_sizes_that_nobody_asked_for_are_left_out_where_they_make_no_block(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +102,7 @@ def test_a_sample_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert run["sampled_token_hit_rate"] == run["cached_tokens"] / run["prompt_tokens"]
     assert run["sampled_capacity_blocks"] > 0
     assert cli.run(argv) == 0
-    assert f"sample: {drawn['requests']} requests, chosen by their first 2 blocks" in capsys.readouterr().out
+    assert f"sample: {drawn['requests']} requests, chosen by the first 2 blocks" in capsys.readouterr().out
     assert cli.run(["simulate", trace, "--sample", "2"]) == 2
     assert "above 0 and at most 1, got 2.0" in capsys.readouterr().err
 
@@ -114,13 +114,16 @@ def test_texts_are_tokenised_as_the_server_does(
     parts = [{"type": "text", "text": "one two three four five six seven eight nine ten"}]
     chat = {"model": "m", "messages": [{"role": "user", "content": parts}]}
     bad = {"model": "m", "messages": [{"role": "nobody", "content": "x"}]}
-    log.write_text("".join(json.dumps(row) + "\n" for row in (chat, chat, bad, {"prompt": "once upon a time"})))
+    worse = {**chat, "chat_template_kwargs": {"tools": []}}
+    rows = (chat, chat, bad, worse, {"prompt": "once upon a time"}, {"prompt": ""})
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert cli.run(["simulate", str(log), "--capacity", "inf"]) == 2
     assert "--model" in capsys.readouterr().err
     argv = ["simulate", str(log), "--capacity", "inf", "--model", str(tiny_model), "--block-size", "4", "--json"]
     assert cli.run(argv) == 0
     results = json.loads(capsys.readouterr().out)
-    assert results["trace"]["findings"][-1]["kind"] == "unreadable_prompt"
+    found = {finding["kind"]: finding["lines"] for finding in results["trace"]["findings"]}
+    assert (found["unreadable_prompt"], found["empty_prompt"]) == ([3, 4], [6])
     assert results["runs"][0]["num_requests"] == 3
     assert results["runs"][0]["cached_tokens"] > 0
     argv[3] = f"1MiB@{tiny_model}"
@@ -132,6 +135,9 @@ def test_texts_are_tokenised_as_the_server_does(
     ("argv", "message"),
     [
         ([TRACE, "--policy", "newest"], "policy 'newest' is not known; choose one of: belady, default"),
+        ([TRACE, "--capacity", ""], "--capacity names no size"),
+        ([TRACE, "--capacity", " , "], "--capacity names no size"),
+        ([TRACE, "--out", TRACE], "cannot make the folder"),
         ([TRACE, "--capacity", "much"], "capacity 'much' is not understood"),
         ([TRACE, "--block-size", "100"], "must be a multiple"),
         (["missing.jsonl"], "cannot read missing.jsonl"),

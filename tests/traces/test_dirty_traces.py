@@ -98,6 +98,15 @@ def test_order_of_arrival(tmp_path: Path) -> None:
     assert order(3, None, 1) == ([1, 2, 3], {"no_time": (1, (2,))})
 
 
+def test_bytes_that_are_no_text_make_no_two_prompts_equal(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    good = b'{"prompt": "caf\xc3\xa9"}\n'
+    path.write_bytes(good + b'{"prompt": "caf\xe9"}\n{"prompt": "caf\xe8"}\n')
+    trace = read_trace(path)
+    assert [request.line for request in trace.requests] == [1]
+    assert found(trace) == {"damaged": (2, (2, 3)), "no_time": (1, (1,))}
+
+
 def test_one_id_for_blocks_of_two_sizes_is_two_blocks(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text(row(0, 600, [1, 2]) + row(1, 1024, [1, 2]) + row(2, 700, [1, 2]) + row(3, 600, [1, 2]))

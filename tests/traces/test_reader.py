@@ -98,6 +98,12 @@ def test_aiperf_rows_may_hold_texts_chats_and_payloads(tmp_path: Path) -> None:
     assert {f.kind.value: f.lines for f in trace.findings} == {"no_prefix": (5,), "damaged": (6,)}
 
 
+def test_what_block_ids_stand_for_says_nothing_about_texts(tmp_path: Path) -> None:
+    text = {"session_id": "a", "timestamp": 0, "text_input": "once"}
+    assert read_trace(write(tmp_path, text)).block_size is None
+    assert read_trace(write(tmp_path, text, {"input_length": 600, "hash_ids": [1, 2]})).block_size == 512
+
+
 def test_token_ids(tmp_path: Path) -> None:
     rows = [
         [1, 2, 3],
@@ -158,6 +164,65 @@ def test_traces_of_lengths_are_refused_with_the_reason(tmp_path: Path, head: str
         read_trace(path)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": ["hello"]},
+        {"messages": {"role": "user"}},
+        {"messages": []},
+        {"messages": [{"role": "user"}], "tools": "all"},
+        {"messages": [{"role": "user"}], "tools": ["all"]},
+        {"messages": [{"role": "user"}], "chat_template_kwargs": ["enable_thinking"]},
+        {"prompt": []},
+        {"prompt": ["one", "two"]},
+        {"prompt": [1, -1]},
+        {"prompt": 7},
+        {"input": "an embedding's"},
+    ],
+)
+def test_bodies_that_no_server_would_take_are_left_out(tmp_path: Path, fields: dict[str, Any]) -> None:
+    good = {"body": {"messages": [{"role": "user", "content": "x"}]}}
+    trace = read_trace(write(tmp_path, good, {"body": fields}))
+    assert [request.line for request in trace.requests] == [1]
+    assert {f.kind.value: f.lines for f in trace.findings} == {"damaged": (2,), "no_time": (1,)}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (json.dumps([{"prompt": "a"}, {"prompt": "b"}]), "is one JSON document"),
+        (json.dumps([{"prompt": "a"}, {"prompt": "b"}], indent=1), "is one JSON document"),
+        (json.dumps({"data": [{"payloads": []}]}, indent=1), "is one JSON document"),
+        (json.dumps({"data": []}), "is no trace of a known format"),
+        ('{"prompt": "a}\n', "has no row of JSON: left out: 1 × not a row of this format .line 1.; first: Unterm"),
+        ("{}\n{}\n", "is no trace of a known format"),
+        ("1\n", "is no trace of a known format"),
+        ("\n \n", "is empty"),
+    ],
+)
+def test_a_document_is_told_from_rows(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "log.json"
+    path.write_text(text)
+    with pytest.raises(TraceError, match=reason):
+        read_trace(path)
+
+
+def test_other_encodings_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    for codec in ("utf-16", "utf-16-be"):
+        path.write_bytes((b"\xfe\xff" if codec == "utf-16-be" else b"") + '{"prompt": "a"}\n'.encode(codec))
+        with pytest.raises(TraceError, match="is UTF-16: save it as UTF-8"):
+            read_trace(path)
+
+
+@pytest.mark.parametrize("cut_at", [3, 12, 30])
+def test_a_compressed_file_without_one_whole_line_is_not_empty(tmp_path: Path, cut_at: int) -> None:
+    path = tmp_path / "log.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"prompt": "a rather long beginning"}\n' * 9)[:cut_at])
+    with pytest.raises(TraceError, match="has not one whole line: the compressed file is incomplete"):
+        read_trace(path)
+
+
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"records of `anaphora bench`"):
         read_trace(write(tmp_path, {"kind": "run", "run_id": "r"}))
@@ -167,6 +232,8 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
         read_trace(write(tmp_path))
     with pytest.raises(TraceError, match=r"cannot read .*: No such file"):
         read_trace(tmp_path / "missing.jsonl")
+    with pytest.raises(TraceError, match=r"left out: 1 × .* first: chat_id is missing"):
+        read_trace(write(tmp_path, {"prompt": "a"}), format_name="bailian")
     with pytest.raises(TraceError, match="'csv' is not known; choose one of: coding-sessions, bailian"):
         read_trace(write(tmp_path, [1]), format_name="csv")
 

@@ -100,7 +100,9 @@ def simulate(
     """
     from rich.console import Console
 
+    from anaphora.cli.output_folder import make_folder
     from anaphora.cli.trace_input import kv_bytes_per_token, read_for_cache
+    from anaphora.errors import ConfigError
     from anaphora.sim.capacity import parse_capacities
     from anaphora.sim.prompt_blocks import cut_into_blocks
     from anaphora.sim.report.results import results_of
@@ -111,7 +113,11 @@ def simulate(
     for name in policy or ():
         core_policy(name)
     sizes = parse_capacities(",".join(capacity or ()), kv_bytes_per_token)
+    if capacity and not sizes:
+        raise ConfigError("--capacity names no size: write 10k (blocks), 5%, 2x, 8GiB@MODEL, or inf, or leave it out")
     server = server_of(latency, rate_scale, max_num_seqs, max_num_batched_tokens, is_sample=sample_fraction != 1)
+    if out is not None:
+        make_folder(out)
     read = read_for_cache(trace, trace_format, trace_block_size, model)
     read = replace(read, requests=read.requests[:first])
     sweep = Sweep(cut_into_blocks(read, block_size))

@@ -22,7 +22,9 @@ def read_for_cache(path: Path, trace_format: str | None, trace_block_size: int |
 def _encoder(model: str) -> Any:
     """Texts and chats into tokens exactly as the server does it."""
     from anaphora.checkpoints import find_checkpoint
+    from anaphora.errors import RequestError
     from anaphora.protocol.messages import Message
+    from anaphora.protocol.openai import TEMPLATE_OWN_NAMES
     from anaphora.tokenizer import Tokenizer
     from anaphora.traces.request import ChatPrompt, TextPrompt
 
@@ -32,6 +34,8 @@ def _encoder(model: str) -> Any:
     def encode(prompt: ChatPrompt | TextPrompt) -> Sequence[int]:
         if isinstance(prompt, TextPrompt):
             return tokenizer.encode(prompt.text)
+        for name in sorted(TEMPLATE_OWN_NAMES & prompt.template_kwargs.keys()):
+            raise RequestError(f"chat_template_kwargs may not set {name}", param="chat_template_kwargs")
         messages = [Message.model_validate(message).for_template() for message in prompt.messages]
         return tokenizer.encode_chat(messages, tools=prompt.tools or None, **prompt.template_kwargs)
 

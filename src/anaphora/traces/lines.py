@@ -13,6 +13,7 @@ from anaphora.traces.findings import FindingKind, Findings
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Row(NamedTuple):
@@ -23,26 +24,38 @@ class Row(NamedTuple):
 
 
 def first_line(path: Path) -> str:
-    """The first line that is not blank, for telling formats apart; empty if there is none."""
-    return next((text for _, text, _ in _lines(path, Findings()) if text), "")
+    """The first line that is not blank, for telling formats apart.
+
+    Raises:
+        TraceError: there is none, or it is no text in UTF-8's manner.
+    """
+    findings = Findings()
+    text = next((data for _, data, _ in _lines(path, findings) if data), b"")
+    if text.startswith(UTF_16_MARKS):
+        raise TraceError(f"{path} is UTF-16: save it as UTF-8")
+    if not text:
+        cut_off = next((found.detail for found in findings.all() if found.kind is FindingKind.CUT_OFF), None)
+        raise TraceError(f"{path} has not one whole line: {cut_off}" if cut_off else f"{path} is empty")
+    return text.decode("utf-8", "replace")
 
 
 def json_rows(path: Path, findings: Findings) -> Iterator[Row]:
     """Every line that is JSON; what is not is counted in ``findings``, and told from an end that was cut off."""
-    for line, text, is_whole in _lines(path, findings):
-        if not text:
+    for line, data, is_whole in _lines(path, findings):
+        if not data:
             findings.add(FindingKind.BLANK, line)
             continue
         try:
-            value = _DECODER.decode(text)
+            # Bytes that are no text are no row: with a mark in their place, texts that differ would be equal.
+            value = _DECODER.decode(data.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             findings.add(FindingKind.DAMAGED if is_whole else FindingKind.CUT_OFF, line, str(error))
             continue
         yield Row(line, value)
 
 
-def _lines(path: Path, findings: Findings) -> Iterator[tuple[int, str, bool]]:
-    """Number, text without surrounding space, and whether another line or a line's end follows."""
+def _lines(path: Path, findings: Findings) -> Iterator[tuple[int, bytes, bool]]:
+    """Number, bytes without surrounding space, and whether another line or a line's end follows."""
     number = 0
     try:
         with _open(path) as file:
@@ -50,7 +63,7 @@ def _lines(path: Path, findings: Findings) -> Iterator[tuple[int, str, bool]]:
                 if number == 1 and data.startswith(BYTE_ORDER_MARK):
                     findings.add(FindingKind.BYTE_ORDER_MARK, 1)
                     data = data.removeprefix(BYTE_ORDER_MARK)
-                yield number, data.decode("utf-8", "replace").strip(), data.endswith(b"\n")
+                yield number, data.strip(), data.endswith(b"\n")
     except (EOFError, zlib.error) as error:
         findings.add(FindingKind.CUT_OFF, number + 1, f"the compressed file is incomplete ({error})")
     except OSError as error:

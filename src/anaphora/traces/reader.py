@@ -1,6 +1,6 @@
 """Any trace file into a :class:`Trace`: the format is told by the first row, or by the caller."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from anaphora.traces.lines import first_line, json_rows
 from anaphora.traces.mooncake import BailianReader, MooncakeReader
 from anaphora.traces.openai_requests import OpenAIReader
 from anaphora.traces.order import by_arrival
-from anaphora.traces.request import Trace, TraceRequest
+from anaphora.traces.request import HashedPrompt, Trace, TraceRequest
 from anaphora.traces.request_log import RequestLogReader
 from anaphora.traces.token_ids import TokenIdReader
 
@@ -55,12 +55,16 @@ def read_trace(path: Path, *, format_name: str | None = None, block_size: int | 
     for row in json_rows(path, findings):
         try:
             requests += reader.read(row)
-        except (ValueError, KeyError, TypeError) as error:
+        except KeyError as error:
+            findings.add(FindingKind.DAMAGED, row.line, f"{error.args[0]} is missing")
+        except (ValueError, TypeError) as error:
             findings.add(FindingKind.DAMAGED, row.line, str(error))
         else:
             num_rows += 1
     _expect_useful(path, requests, num_rows, findings, block_size)
     ordered = by_arrival(requests, Findings() if reader_class.interleaves else findings)
+    if not any(isinstance(request.prompt, HashedPrompt) for request in requests):
+        block_size = None  # of AIPerf's rows, all texts: what block ids would stand for says nothing about those
     trace = Trace(path, reader_class.name, block_size, num_rows, ordered, findings.all())
     if isinstance(reader, RequestLogReader):
         return replace(trace, block_size=reader.block_size, served_by=reader.served_by())
@@ -74,17 +78,25 @@ def _named(name: str) -> type[TraceReader]:
 
 
 def _detect(path: Path) -> type[TraceReader]:
-    _refuse_lengths_only(path)
-    for row in islice(json_rows(path, Findings()), _ROWS_LOOKED_AT):
-        _refuse_records(path, row.value)
+    head = first_line(path)
+    _refuse_lengths_only(path, head)
+    findings = Findings()
+    rows = [row.value for row in islice(json_rows(path, findings), _ROWS_LOOKED_AT)]
+    for value in rows:
+        _refuse_records(path, value)
         for reader in _READERS:
-            if reader.recognises(row.value):
+            if reader.recognises(value):
                 return reader
+    if _is_one_document(head, rows):
+        raise TraceError(
+            f"{path} is one JSON document: a trace has a request in each line; `jq -c '.[]' FILE` makes one of a list"
+        )
+    if not rows:
+        raise TraceError(f"{path} has no row of JSON: {'; '.join(map(str, findings.all()))}")
     raise TraceError(f"{path} is no trace of a known format; if it is one, name it: --format {'|'.join(TRACE_FORMATS)}")
 
 
-def _refuse_lengths_only(path: Path) -> None:
-    head = first_line(path)
+def _refuse_lengths_only(path: Path, head: str) -> None:
     columns = {column.strip().strip('"') for column in head.split(",")}
     for name, known in _WITHOUT_PREFIXES.items():
         if known <= columns:
@@ -92,8 +104,11 @@ def _refuse_lengths_only(path: Path) -> None:
                 f"{path} is {name}: it has times or lengths but nothing that tells which prompts begin alike, "
                 "so no cache question can be answered from it; give a trace with block hashes, token ids or messages"
             )
-    if not head:
-        raise TraceError(f"{path} is empty")
+
+
+def _is_one_document(head: str, rows: Sequence[Any]) -> bool:
+    """Whether the file is a list of objects in one line, or an object or a list over many."""
+    return (not rows and head in ("[", "{", "[{")) or (len(rows) == 1 and isinstance(rows[0], list))
 
 
 def _refuse_records(path: Path, value: Any) -> None:

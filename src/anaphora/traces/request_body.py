@@ -17,7 +17,12 @@ def prompt_of_body(value: Any) -> Prompt:
     body = as_object(value)
     messages, prompt = body.get("messages"), body.get("prompt")
     if isinstance(messages, list) and messages:
-        return ChatPrompt(messages, body.get("tools"), body.get("chat_template_kwargs") or {})
+        tools, template_kwargs = body.get("tools"), body.get("chat_template_kwargs") or {}
+        if not all(isinstance(message, dict) for message in messages):
+            raise ValueError("messages must be objects")
+        if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
+            raise ValueError("tools must be a list of objects")
+        return ChatPrompt(messages, tools, as_object(template_kwargs))
     if isinstance(prompt, str):
         return TextPrompt(prompt)
     if isinstance(prompt, list) and prompt:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from anaphora.sim.report.tables import tables_of
 from anaphora.sim.report.timing import timing_remarks
+from anaphora.sim.report.words import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,9 +32,10 @@ def headline(results: Mapping[str, Any]) -> str:
     """The trace in one line."""
     trace = results["trace"]
     size = f", block ids for {trace['block_size']} tokens" if trace["block_size"] else ""
-    head = f"{Path(trace['path']).name}: {trace['requests']:,} requests ({trace['format']}{size}), "
+    head = f"{Path(trace['path']).name}: {count(trace['requests'], 'request')} ({trace['format']}{size}), "
     return (
-        f"{head}{trace['distinct_blocks']:,} distinct blocks of {results['runs'][0]['block_size']}{_as_served(trace)}"
+        f"{head}{count(trace['distinct_blocks'], 'distinct block')} of {results['runs'][0]['block_size']}"
+        f"{_as_served(trace)}"
     )
 
 
@@ -43,7 +45,7 @@ def _as_served(trace: Mapping[str, Any]) -> str:
     if served is None or not served["prompt_tokens"]:
         return ""
     return (
-        f"; served with {served['num_blocks']:,} blocks, policy {served['eviction_policy']}: "
+        f"; served with {count(served['num_blocks'], 'block')}, policy {served['eviction_policy']}: "
         f"{100 * served['cached_tokens'] / served['prompt_tokens']:.2f} % of prompt tokens from the cache"
     )
 
@@ -53,8 +55,9 @@ def sample_lines(results: Mapping[str, Any]) -> Iterator[str]:
     drawn = results["sample"]
     if drawn is not None:
         yield (
-            f"sample: {drawn['requests']:,} requests, chosen by their first {drawn['group_depth_blocks']} blocks "
-            f"({drawn['groups']:,} groups), with {100 * drawn['capacity_scale']:.2f}% of the distinct blocks"
+            f"sample: {count(drawn['requests'], 'request')}, chosen by the first "
+            f"{count(drawn['group_depth_blocks'], 'block')} ({count(drawn['groups'], 'group')}), "
+            f"with {100 * drawn['capacity_scale']:.2f}% of the distinct blocks"
         )
         yield (
             "LRU of the whole trace is known from reuse distances; the sample tells how far another policy is from it, "
@@ -69,7 +72,7 @@ def remarks(results: Mapping[str, Any]) -> Iterator[str]:
     for num_blocks, num_requests in oversized.items():
         if num_requests:
             yield (
-                f"{num_requests:,} prompts are longer than a cache of {num_blocks:,} blocks: an engine would refuse "
-                "them; here their beginning was cached"
+                f"longer than a cache of {count(num_blocks, 'block')}: {count(num_requests, 'prompt')}; an engine "
+                "would refuse what is longer than its cache, here the beginning was cached"
             )
     yield from timing_remarks(results)

@@ -25,6 +25,11 @@ CLASSES: Mapping[str, str] = {
 """What a token in each class of the ledger tells about a cache."""
 
 
+def count(number: int, noun: str) -> str:
+    """So many of a thing: 1 request, 2,000 requests."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def thousands(value: float, _: object = None) -> str:
     """A count as short as it can be: 950, 18k, 1.8M. (The second argument is for figures' axes.)"""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
