@@ -1,5 +1,7 @@
 """The ledger on small numbers: one test per class and one per border between two. Blocks of 4 tokens."""
 
+from typing import ClassVar
+
 import pytest
 
 from anaphora.kvcache.config import CacheConfig
@@ -25,12 +27,14 @@ class Core:
         match = self.manager.match(Namespace(namespace), TokenBlocks(tokens, 4), lookup=lookup, step=step)
         return self.manager.explain(match)
 
-    def begin(self, tokens: list[int], namespace: str = "", *, step: int = 0) -> RequestId:
+    def begin(
+        self, tokens: list[int], namespace: str = "", *, step: int = 0, num_tokens: int | None = None
+    ) -> RequestId:
         name = RequestId(f"r{self.num_requests}")
         self.num_requests += 1
         packed = TokenBlocks(tokens, 4)
         match = self.manager.match(Namespace(namespace), packed, step=step)
-        assert self.manager.admit(name, match, len(tokens), step=step)
+        assert self.manager.admit(name, match, num_tokens or len(tokens), step=step)
         self.manager.remember_prompt(Namespace(namespace), packed.to_bytes(), name)
         return name
 
@@ -79,6 +83,61 @@ def test_blocks_of_another_step_are_in_flight_and_those_of_its_own_are_reused() 
     assert core.explain(PROMPT[:8]).counts == {Reason.IN_FLIGHT: 8}
     assert core.explain(PROMPT, step=3).counts == {Reason.REUSED_DEVICE: 8, Reason.TAIL: 2}
     assert core.explain(PROMPT[:8], step=3).counts == {Reason.REUSED_DEVICE: 4, Reason.LAST_TOKEN: 4}
+
+
+class TestInFlight:
+    """A request of three blocks of which one is computed."""
+
+    RUNNING: ClassVar[list[int]] = list(range(200, 213))
+
+    def running(self, namespace: str = "", num_blocks: int = 16) -> Core:
+        core = Core(num_blocks)
+        if num_blocks < 16:  # all that the prompt begins with was cached once
+            core.store(self.RUNNING, namespace)
+            core.store([90] * 4 * num_blocks, namespace)
+        core.begin(self.RUNNING, namespace, num_tokens=4)
+        core.manager.commit(RequestId(f"r{core.num_requests - 1}"), 4)
+        return core
+
+    def test_what_a_running_request_has_still_to_compute(self) -> None:
+        core = self.running()
+        assert core.explain(self.RUNNING).counts == {Reason.REUSED_DEVICE: 4, Reason.IN_FLIGHT: 8, Reason.TAIL: 1}
+        assert core.explain(self.RUNNING[:8]).counts == {Reason.REUSED_DEVICE: 4, Reason.IN_FLIGHT: 4}
+
+    def test_up_to_where_the_two_part(self) -> None:
+        ledger = self.running().explain([*self.RUNNING[:9], 7, 7, 7, 7, 7, 7, 7])
+        assert ledger.counts == {
+            Reason.REUSED_DEVICE: 4,
+            Reason.IN_FLIGHT: 4,
+            Reason.DIVERGED: 4,
+            Reason.NEW: 4,
+        }
+        assert ledger.divergence is not None
+        assert ledger.divergence.position == 9
+
+    def test_is_in_flight_though_it_was_evicted_before(self) -> None:
+        core = self.running(num_blocks=4)
+        ledger = core.explain([*self.RUNNING[:8], 7])
+        assert ledger.counts == {Reason.REUSED_DEVICE: 4, Reason.IN_FLIGHT: 4, Reason.TAIL: 1}
+        assert ledger.evicted_blocks_ago is None
+
+    def test_what_it_will_not_compute_is_evicted(self) -> None:
+        core = Core(4)
+        core.store([*self.RUNNING[:8], 1, 1, 1, 1])
+        core.store([90] * 16)
+        core.begin(self.RUNNING[:9], num_tokens=4)
+        core.manager.commit(RequestId("r2"), 4)
+        ledger = core.explain([*self.RUNNING[:8], 1, 1, 1, 1, 1])
+        assert ledger.counts == {Reason.REUSED_DEVICE: 4, Reason.IN_FLIGHT: 4, Reason.EVICTED: 4, Reason.TAIL: 1}
+
+    def test_not_what_another_tenant_computes(self) -> None:
+        core = self.running("x")
+        assert core.explain(self.RUNNING, "y").counts == {Reason.ISOLATED: 4, Reason.NEW: 8, Reason.TAIL: 1}
+
+    def test_not_what_a_request_would_have_computed_that_has_gone(self) -> None:
+        core = self.running()
+        core.manager.free(RequestId("r0"))
+        assert core.explain(self.RUNNING).counts == {Reason.REUSED_DEVICE: 4, Reason.NEW: 8, Reason.TAIL: 1}
 
 
 class TestEvicted:

@@ -211,7 +211,7 @@ class NaiveCache:
             return Reason.REUSED_DEVICE
         if self.usable(key, step):
             return Reason.LAST_TOKEN
-        if key in self.pending:
+        if key in self.pending or any(key in self.keys(t.namespace, t.tokens) for t in self.tables.values()):
             return Reason.IN_FLIGHT
         if key in self.evicted.get(namespace, []):
             return Reason.EVICTED

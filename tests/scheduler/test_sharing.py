@@ -1,5 +1,6 @@
 """Requests of one step share what neither had; and what becomes of that when the step is lost. Blocks of 4 tokens."""
 
+import pytest
 from tests.scheduler.bench import Bench, make_bench, parts
 
 from anaphora.kvcache.ledger import Reason
@@ -45,6 +46,24 @@ def test_sixteen_at_once_over_an_uncached_prefix_longer_than_a_step() -> None:
     assert steps[2] == [(f"r{i}", 24, 25) for i in range(8, 16)]
     assert bench.scheduler.cache.stats.num_cached_tokens == 15 * 24
     assert bench.scheduler.stats.num_computed_tokens == 24 + 16
+
+
+@pytest.mark.parametrize("budget", range(1, 20))
+@pytest.mark.parametrize("late_by", [0, 1, 2])
+def test_nobody_is_admitted_while_what_it_would_share_is_being_computed(budget: int, late_by: int) -> None:
+    """So nothing is computed twice, and no token is ever ``in_flight``."""
+    bench = make_bench(budget=budget)
+    bench.add("other", [8] * 5, max_tokens=6)
+    bench.add("a", [*PREFIX, 1, 2, 3], max_tokens=3)
+    for _ in range(late_by):
+        bench.step()
+    bench.add("b", [*PREFIX, 1, 7, 7, 7], max_tokens=3)
+    bench.add("c", [*PREFIX, 1], max_tokens=3)
+    bench.drain()
+    assert [bench.cached(name) for name in ("a", "b", "c")] == [0, 12, 12]
+    reasons = bench.scheduler.cache.stats.num_tokens_by_reason
+    assert reasons[Reason.IN_FLIGHT] == 0
+    assert reasons.total() == 5 + 15 + 16 + 13
 
 
 def test_namespaces_share_nothing_even_within_a_step() -> None:

@@ -15,10 +15,17 @@ WINDOW_TOKENS = 16
 """Tokens shown of each prompt from where they part."""
 
 
-def explain(match: Match, index: PrefixIndex, census: CensusRun | None, memory: NamespaceMemory | None) -> Ledger:
+def explain(
+    match: Match,
+    index: PrefixIndex,
+    census: CensusRun | None,
+    memory: NamespaceMemory | None,
+    num_running_blocks: int = 0,
+) -> Ledger:
     """Every token of the prompt in the first class whose rule fits.
 
-    The classes lie in this order along the prompt, in whole blocks until the tail::
+    ``num_running_blocks``: so many of its blocks, from the first on, running requests have or will compute. The classes
+    lie in this order along the prompt, in whole blocks until the tail::
 
         | reused | last_token, or in_flight and evicted mixed | isolated | diverged or new | tail |
         0    num_reused                                 num_own    num_held           num_full
@@ -26,7 +33,7 @@ def explain(match: Match, index: PrefixIndex, census: CensusRun | None, memory: 
     tokens = match.tokens
     if not match.lookup:
         return Ledger(tokens.num_tokens, {Reason.BYPASSED: tokens.num_tokens})
-    num_blocks, evicted_at = _own_reasons(match, index)
+    num_blocks, evicted_at = _own_reasons(match, index, num_running_blocks)
     num_full = tokens.num_full
     num_held = num_own = match.num_blocks + sum(num_blocks.values())
     parted: _Parted | None = None
@@ -65,22 +72,30 @@ def _count_tokens(num_blocks: dict[Reason, int], tokens: TokenBlocks) -> dict[Re
     return counts | {Reason.TAIL: num_tail} if num_tail else counts
 
 
-def _own_reasons(match: Match, index: PrefixIndex) -> tuple[dict[Reason, int], int | None]:
-    """Blocks after the match that this namespace's tree knows, by class; when the first of them was evicted."""
+def _own_reasons(match: Match, index: PrefixIndex, num_running_blocks: int) -> tuple[dict[Reason, int], int | None]:
+    """Blocks after the match that this namespace knows, by class; when the first of them was evicted."""
     num_blocks: dict[Reason, int] = {}
     evicted_at: int | None = None
     num_before = match.num_whole_blocks  # the match may end inside its last extent: the walk begins with that
     skip = match.num_blocks - num_before
     after = match.extents[-1].parent if match.extents else None
+    position = match.num_blocks
     for extent, num_known in index.walk(
         match.namespace, match.tokens, match.tokens.num_full, after=after, position=num_before
     ):
+        stop, skip = position + num_known - skip, 0
         reason = _reason(extent, match.step)
-        if reason is Reason.EVICTED and not num_blocks:
-            evicted_at = extent.evicted_at
-        if num_known > skip:
-            num_blocks[reason] = num_blocks.get(reason, 0) + num_known - skip
-        skip = 0
+        if reason is Reason.EVICTED:
+            if num_running_blocks > position:
+                num_running = min(num_running_blocks, stop) - position
+                num_blocks[Reason.IN_FLIGHT] = num_blocks.get(Reason.IN_FLIGHT, 0) + num_running
+                position += num_running
+            elif position == match.num_blocks:
+                evicted_at = extent.evicted_at
+        num_blocks[reason] = num_blocks.get(reason, 0) + stop - position
+        position = stop
+    if num_running_blocks > position:
+        num_blocks[Reason.IN_FLIGHT] = num_blocks.get(Reason.IN_FLIGHT, 0) + num_running_blocks - position
     return num_blocks, evicted_at
 
 

@@ -20,7 +20,7 @@ from anaphora.kvcache.match import Match
 from anaphora.kvcache.pins import Pins
 from anaphora.kvcache.prefix_cache import PrefixCache
 from anaphora.kvcache.stats import CacheStats
-from anaphora.kvcache.token_blocks import TokenBlocks
+from anaphora.kvcache.token_blocks import TokenBlocks, num_common_units
 from anaphora.kvcache.tree_dump import TreeNode, dump_tree
 from anaphora.types import BlockId, BlockKey, Namespace, RequestId
 
@@ -74,7 +74,8 @@ class KVCacheManager:
     def explain(self, match: Match) -> Ledger:
         """Every token that ``match`` was asked for, by reason. To be asked before ``admit`` evicts anything."""
         prefixes = self.prefixes
-        return explain(match, prefixes.index, prefixes.census, prefixes.memory.get(match.namespace))
+        memory = prefixes.memory.get(match.namespace)
+        return explain(match, prefixes.index, prefixes.census, memory, self._num_running_blocks(match))
 
     def fits(self, match: Match, num_tokens: int) -> bool:
         """Whether ``admit`` would succeed."""
@@ -216,6 +217,18 @@ class KVCacheManager:
         check_integrity(self)
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _num_running_blocks(self, match: Match) -> int:
+        """Full blocks, from the first on, that a running request of the namespace has or will compute.
+
+        Requests whose known blocks are all in the index are left out: they tell nothing new.
+        """
+        num_blocks, packed = match.num_blocks, memoryview(match.tokens.packed)
+        for table in self._tables.values():
+            known = table.tokens
+            if known.num_full > table.num_indexed + table.num_pending and table.namespace == match.namespace:
+                num_blocks = max(num_blocks, num_common_units(known.packed, packed, match.tokens.width))
+        return num_blocks
 
     def _new_policy(self) -> EvictionPolicy:
         return self._make_policy(self.config.num_blocks)
