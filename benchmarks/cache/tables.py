@@ -80,13 +80,14 @@ def summary() -> str:
 def tuning() -> str:
     """What the default policy's constants do on the tuning half."""
     results = _read("tuning")
-    head = ["constant", "value", "gap closed, mean", "pooled", "worst against LRU, mixes"]
+    head = ["constant", "value", "gap closed, mean", "pooled", "worst against LRU, here", "on mixes"]
     rows = []
     for row in sorted(results["rows"], key=lambda row: sorted(row["change"].items())):
-        names = ", ".join(f"`{name}`" for name in row["change"]) or "as they are"
+        names = ", ".join(f"`{name}` ({results['constants'][name]:g})" for name in row["change"]) or "as they are"
         values = ", ".join(f"{value:g}" for value in row["change"].values())
-        closed, worst = row["gap_closed"], min(row["worst_points_against_lru"].values())
-        rows.append([names, values, _percent(closed["mean"]), _percent(closed["pooled"]), f"{worst:+.2f}"])
+        closed, (here, *mixes) = row["gap_closed"], row["worst_points_against_lru"].values()
+        worst = [f"{here:+.2f}", f"{min(mixes):+.2f}" if mixes else "–"]
+        rows.append([names, values, _percent(closed["mean"]), _percent(closed["pooled"]), *worst])
     return _table(head, rows)
 
 

@@ -1,7 +1,7 @@
 """Eviction policies where traffic is unkind: tiny pools, giants, loops, habits that change. A number is a block."""
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.kvcache.config import CacheConfig
-from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES
+from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES, default
 from anaphora.sim.cache_replay import CacheReplay, EngineCounts, count_by_engine_rule
 from anaphora.sim.prefix_paths import next_uses, paths_of
 from anaphora.sim.prompt_blocks import PromptBlocks, cut_into_blocks
@@ -64,6 +64,27 @@ def test_in_a_tiny_pool_nothing_breaks_and_nothing_beats_the_bound(
     found = hits(prompts, policy, num_blocks)
     assert 2 * sum(found) <= bound.num_cached_tokens
     assert found == hits(prompts, policy, num_blocks)
+
+
+@pytest.mark.parametrize("rule", [CacheReplay.ask, CacheReplay.ask_by_trace_rule])
+def test_the_default_learns_by_either_rule_of_counting(
+    rule: Callable[[CacheReplay, PromptBlocks], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chats come back when LRU has evicted them, documents never do."""
+    monkeypatch.setattr(default, "MIN_RETURNS", 20)
+    block_size = 2 if rule is CacheReplay.ask else 1
+    replay = CacheReplay(CacheConfig(num_blocks=100, block_size=block_size, eviction_policy=DEFAULT_POLICY))
+    num_found = 0
+    for number in range(300):
+        for path in ([number], [1000 + number, *range(8)], [number - 15] if number >= 15 else []):
+            [prompt] = prompts_of([path])
+            before = replay.manager.match(
+                prompt.namespace, prompt.for_engine() if block_size == 2 else prompt.for_trace_rule()
+            )
+            num_found += bool(path and before.num_blocks)
+            rule(replay, prompt)
+    replay.manager.check_integrity()
+    assert num_found > 100
 
 
 @every_policy

@@ -58,6 +58,8 @@ class CacheReplay:
             manager.touch(match, num_answer_tokens=prompt.num_output_tokens or 0)
         else:
             self._compute(match, num_blocks, None, prompt.num_output_tokens)
+        # What this namespace loses is remembered, as for the engine's rule: policies learn from who asks for it again.
+        manager.prefixes.memory.touch(prompt.namespace)
         return num_hits
 
     def _compute(
