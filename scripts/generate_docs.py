@@ -161,6 +161,7 @@ def command_line() -> str:
     for verb in (
         "",
         "serve",
+        "bench load",
         "bench switch",
         "bench gradient",
         "bench all",

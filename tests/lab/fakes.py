@@ -57,8 +57,18 @@ class FakeServing:
 
     def serve(self, messages: Sequence[Message], salt: str | None) -> tuple[int, int]:
         """Prompt tokens and cached tokens of one request, which leaves its own blocks behind."""
+        return self.serve_words(self.words(messages), salt)
+
+    def words_of(self, prompt: str | list[int]) -> list[str]:
+        """The words of a bare prompt; token ids are those that this server gave."""
+        if isinstance(prompt, str):
+            return prompt.split()
+        word_of = {token_id: word for word, token_id in self._ids.items()}
+        return [word_of[token_id] for token_id in prompt]
+
+    def serve_words(self, words: list[str], salt: str | None) -> tuple[int, int]:
+        """The same for a prompt as words."""
         self.salts.append(salt)
-        words = self.words(messages)
         if not self.caching:
             return len(words), 0
         name = salt or "" if self.honours_salt else ""
@@ -131,6 +141,9 @@ class FakeTarget:
 
     async def count_text(self, text: str) -> int | None:
         return len(text.split()) if self.serving.has_tokenizer else None
+
+    async def text_token_ids(self, text: str) -> list[int] | None:
+        return self.serving.token_ids(text.split()) if self.serving.has_tokenizer else None
 
     async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None:
         serving = self.serving
@@ -231,6 +244,9 @@ def openai_routes(serving: FakeServing) -> dict[str, Route]:
 
     def chat(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
         serving.num_requests += 1
+        error = serving.fails(serving.num_requests)
+        if error is not None:
+            return as_json({"error": {"message": error}}, 500)
         num_prompt, cached = serving.serve(body["messages"], body.get("cache_salt"))
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"content": f"word{n} "} for n in range(body["max_tokens"])]
@@ -266,3 +282,24 @@ def openai_routes(serving: FakeServing) -> dict[str, Route]:
     if serving.has_metrics:
         routes["GET /metrics"] = metrics
     return routes
+
+
+def completions_route(serving: FakeServing) -> Route:
+    """Bare prompts, as text or as the token ids that this server gave."""
+
+    def completions(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
+        words = serving.words_of(body["prompt"])
+        serving.num_requests += 1
+        num_prompt, cached = serving.serve_words(words, body.get("cache_salt"))
+        usage = serving.usage(num_prompt, body["max_tokens"], cached)
+        if not body.get("stream"):
+            return as_json({"choices": [{"text": "word"}], "usage": usage})
+        chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "text": "word "}]} for _ in range(body["max_tokens"])]
+        chunks += [{"choices": [{"index": 0, "text": "", "finish_reason": "length"}]}, {"choices": [], "usage": usage}]
+        return Canned(
+            content_type="text/event-stream",
+            writes=(*(encode_event(json.dumps(chunk)) for chunk in chunks), ENCODED_DONE),
+            pause_s=serving.pause_s,
+        )
+
+    return completions

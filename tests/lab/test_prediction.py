@@ -12,6 +12,9 @@ from anaphora.lab.targets.base import ChatRequest, Message
 
 
 class LettersAreTokens:
+    async def text_token_ids(self, text: str) -> list[int]:
+        return [ord(letter) for letter in text]
+
     async def count_text(self, text: str) -> int:
         return len(text)
 

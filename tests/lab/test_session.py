@@ -16,21 +16,24 @@ import pytest
 
 from anaphora.cli.main import run
 from anaphora.traces.records import read_run
-from tests.lab.fakes import FakeServing, openai_routes, serving_at
+from tests.lab.fakes import FakeServing, completions_route, openai_routes, serving_at
 
 FEW_QUESTIONS = ["--prefix-tokens", "100", "--questions", "3", "--output-tokens", "2"]
 FEW = ["--lengths", "64,128", "--repeats", "2", *FEW_QUESTIONS]
 
 
 @contextlib.contextmanager
-def served(serving: FakeServing) -> Iterator[str]:
+def served(serving: FakeServing, *, completions: bool = False) -> Iterator[str]:
     """The fake's URL while its loop runs in another thread."""
+    routes = openai_routes(serving)
+    if completions:
+        routes["POST /v1/completions"] = completions_route(serving)
     port: list[int] = []
     ready, loop = threading.Event(), asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def keep() -> None:
-        async with serving_at(openai_routes(serving)) as number:
+        async with serving_at(routes) as number:
             port.append(number)
             ready.set()
             await stop.wait()

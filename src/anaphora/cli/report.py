@@ -16,10 +16,15 @@ def report(folder: Annotated[Path, typer.Argument(help="A report folder of `anap
     from rich.console import Console
 
     from anaphora.errors import TraceError
+    from anaphora.lab.load.records import RECORDS_FILE as LOAD_FILE
+    from anaphora.lab.load.report import print_load, write_load
     from anaphora.lab.report import write_report
     from anaphora.lab.report.terminal import print_report
 
     if not folder.is_dir():
         raise TraceError(f"{folder} is no folder: give a report folder of `anaphora bench`")
-    print_report(write_report(folder), Console())
+    if (folder / LOAD_FILE).exists():
+        print_load(write_load(folder), Console())
+    else:
+        print_report(write_report(folder), Console())
     typer.echo(f"\nreport: {folder / 'report.html'}")

@@ -19,7 +19,7 @@ from anaphora.lab.dialects import dialect_named
 from anaphora.lab.options import OURS, STARTED_FOR_THE_RUN, BenchOptions
 from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
-from anaphora.lab.runner import Observer, Runner
+from anaphora.lab.runner import Notes, Observer, Runner
 from anaphora.lab.targets.base import PromptTokenizer, Target
 from anaphora.lab.targets.launch import LaunchCommand, ours
 from anaphora.lab.targets.managed import ManagedServer, free_port
@@ -36,11 +36,18 @@ async def run_bench(options: BenchOptions, folder: Path, observer: Observer) -> 
     stopped."""
     async with AsyncExitStack() as stack:
         writer = stack.enter_context(RecordWriter(folder / RECORDS_FILE))
-        if options.target == OURS:
-            servers = await _start(options, folder, stack, observer)
-        else:
-            servers = {"main": await _reach(options, stack, observer)}
+        servers = await open_servers(options, folder, stack, observer)
         await measure(options, servers, writer, observer)
+
+
+async def open_servers(
+    options: BenchOptions, folder: Path, stack: AsyncExitStack, observer: Notes
+) -> dict[str, OpenAITarget]:
+    """Whom the options name, ready and with a model chosen, until ``stack`` closes: ``on`` and ``off`` where a flag
+    makes the arms, else ``main``."""
+    if options.target == OURS:
+        return await _start(options, folder, stack, observer)
+    return {"main": await _reach(options, stack, observer)}
 
 
 async def measure(
@@ -60,7 +67,7 @@ async def measure(
     )
     observer.note("calibrating the client")
     client_error = await _client_error()
-    writer.begin(make_header(options, plan, await _describe(options, target, plan), client_error))
+    writer.begin(make_header(options, plan, await describe(options, target, plan.cache_settings), client_error))
     await send(plan, servers, writer, observer)
 
 
@@ -75,7 +82,7 @@ async def send(plan: Plan, servers: Mapping[str, Target], writer: RecordWriter, 
 
 
 async def _start(
-    options: BenchOptions, folder: Path, stack: AsyncExitStack, observer: Observer
+    options: BenchOptions, folder: Path, stack: AsyncExitStack, observer: Notes
 ) -> dict[str, OpenAITarget]:
     """The servers of the run: ours or another one's, one for each arm where a flag makes the arms."""
     targets: dict[str, OpenAITarget] = {}
@@ -94,7 +101,7 @@ async def _start(
     return targets
 
 
-async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Observer) -> OpenAITarget:
+async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Notes) -> OpenAITarget:
     key = None
     if options.api_key_env is not None and not (key := os.environ.get(options.api_key_env)):
         raise ConfigError(f"the environment variable {options.api_key_env} is not set: it should hold the key")
@@ -123,7 +130,8 @@ async def _prepare(target: OpenAITarget, model: str | None, stack: AsyncExitStac
     await target.open_connection()
 
 
-async def _describe(options: BenchOptions, target: OpenAITarget, plan: Plan) -> dict[str, Any]:
+async def describe(options: BenchOptions, target: OpenAITarget, cache_settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Who is measured, as the records' header says it."""
     return {
         "kind": target.dialect.title,
         "kind_is": "said" if target.is_forced else "detected",
@@ -132,7 +140,7 @@ async def _describe(options: BenchOptions, target: OpenAITarget, plan: Plan) -> 
         "model": target.model,
         "version": await target.version(),
         "max_model_len": target.max_model_len,
-        "cache_settings": dict(plan.cache_settings),
+        "cache_settings": dict(cache_settings),
     }
 
 

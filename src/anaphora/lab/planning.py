@@ -49,7 +49,7 @@ async def make_plan(
 ) -> Plan:
     """Find the arms that the target allows, size the prompts, order the trials, predict their hits."""
     texts = texts_of(options.lang)
-    proof = await _prove(options, target, PromptFactory(run_id, Mechanism.SALT, texts))
+    proof = await prove_arms(options, target, run_id)
     note(f"off means {proof.mechanism.off_means}" + (f": {proof.seen}" if proof.seen else ""))
     prompts = PromptFactory(run_id, proof.mechanism, texts)
 
@@ -79,9 +79,11 @@ async def make_plan(
     )
 
 
-async def _prove(options: BenchOptions, target: Target, prompts: PromptFactory) -> ArmsProof:
+async def prove_arms(options: BenchOptions, target: Target, run_id: str) -> ArmsProof:
+    """The arms as wished, or the best that the target is proved to allow."""
     if options.arms in ("flag", "nonce"):
         return ArmsProof(Mechanism(options.arms), "")
+    prompts = PromptFactory(run_id, Mechanism.SALT, texts_of(options.lang))
     filler = prompts.request(
         family="salt", arm="on", number=0, num_units=_FILLER_UNITS, question=prompts.texts.question, max_tokens=1
     )

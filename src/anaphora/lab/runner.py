@@ -17,8 +17,8 @@ from anaphora.traces.records import CounterReading, RecordWriter, RequestRecord
 _MAX_FAILURES_IN_A_ROW = 3
 
 
-class Observer(Protocol):
-    """Told what happens, for people to watch."""
+class Notes(Protocol):
+    """Told what people should know while they wait."""
 
     def note(self, text: str) -> None:
         """Something worth a line."""
@@ -27,6 +27,10 @@ class Observer(Protocol):
     def waiting(self, text: str) -> None:
         """Still waiting; ``text`` is what is known of why. May come often."""
         ...
+
+
+class Observer(Notes, Protocol):
+    """Told what happens, for people to watch."""
 
     def planned(self, trials: Sequence[Trial], costs_s: Sequence[float] | None) -> None:
         """These trials come now, and should take so long each."""

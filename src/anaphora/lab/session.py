@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import signal
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ from anaphora.traces.records import RECORDS_FILE, read_run
 
 def run_session(options: BenchOptions, out: Path | None) -> dict[str, Any]:
     """Measure, write the report, print it; returns the results. Ctrl-C keeps what was measured and passes on."""
-    folder = _new_folder(options, out)
+    folder = new_folder(options.what, out, RECORDS_FILE)
     console, errors = Console(), Console(stderr=True)
     with Progress(errors) as progress:
         try:
-            asyncio.run(_stoppable(options, folder, progress))
+            run_stoppable(run_bench(options, folder, progress))
         except BaseException:
             progress.stop()
             errors.print(Text(_what_remains(folder)), soft_wrap=True)
@@ -36,21 +37,26 @@ def run_session(options: BenchOptions, out: Path | None) -> dict[str, Any]:
     return results
 
 
-async def _stoppable(options: BenchOptions, folder: Path, progress: Progress) -> None:
-    """SIGTERM ends the run like Ctrl-C does, so that it leaves no server behind either."""
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        await run_bench(options, folder, progress)
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+def run_stoppable(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end. SIGTERM ends it like Ctrl-C does, so that it leaves no server behind either."""
+
+    async def stoppable() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+
+    asyncio.run(stoppable())
 
 
-def _new_folder(options: BenchOptions, out: Path | None) -> Path:
+def new_folder(what: str, out: Path | None, records_file: str) -> Path:
+    """The folder of a run, made if need be. Raises :class:`ConfigError` if it holds one already."""
     now = datetime.datetime.now().astimezone()
-    folder = out or Path("reports") / f"{now:%Y%m%d-%H%M%S}-{options.what}"
-    if (folder / RECORDS_FILE).exists():
+    folder = out or Path("reports") / f"{now:%Y%m%d-%H%M%S}-{what}"
+    if (folder / records_file).exists():
         raise ConfigError(f"{folder} holds a run already: give another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -216,6 +216,13 @@ def test_a_busy_client_is_told() -> None:
     assert [doubt.name for doubt in found] == ["client lag", "client busy"]
 
 
+def test_a_client_that_stood_still_measured_nothing() -> None:
+    steady = closed_stage(1)
+    beat = Beat(stage=0, process=0, at_ns=round(1.5 * S), worst_lag_ns=2 * S, cpu_share=0.1, num_open=1)
+    found = refusal(Steady(steady.stage, steady.window, steady.records, (beat,)))
+    assert found == "the client itself stood still for 2.0 s: this machine is too busy, or it was paused"
+
+
 def test_the_reduction_of_two_equal_samples_may_be_none() -> None:
     values = [10.0 + n % 7 for n in range(50)]
     found = reduction_interval(values, values, seed=0)

@@ -6,6 +6,7 @@ import typer
 
 from anaphora.cli.bench.command import OwnOptions, command_of
 from anaphora.cli.bench.gradient import gradient
+from anaphora.cli.bench.load import load, run_load
 from anaphora.cli.bench.switch import switch
 
 EXPERIMENTS: Mapping[str, OwnOptions] = {"switch": switch, "gradient": gradient}
@@ -20,5 +21,6 @@ def register(app: typer.Typer) -> None:
     )
     for name, own_options in EXPERIMENTS.items():
         bench.command(name)(command_of(own_options))
+    bench.command("load")(command_of(load, run_them=run_load))
     bench.command("all")(command_of(switch, gradient, help_text="Switch and gradient in one run, with one report."))
     app.add_typer(bench, name="bench")

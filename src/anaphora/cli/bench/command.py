@@ -1,6 +1,6 @@
 """From an experiment's own options to a whole command: those that every run has are added to its signature."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import fields
 from inspect import Parameter, Signature, signature
@@ -15,15 +15,23 @@ OwnOptions: TypeAlias = "Callable[..., ExperimentSettings]"
 """Takes an experiment's own options by keyword and makes its settings; its docstring is the command's help."""
 
 
-def command_of(*experiments: OwnOptions, help_text: str | None = None) -> Callable[..., None]:
-    """The command that runs these experiments, one after another, on one target."""
+def run_experiments(settings: "Sequence[ExperimentSettings]", run: RunOptions) -> None:
+    """Run these experiments, one after another, on one target."""
+    from anaphora.lab.session import run_session
+
+    run_session(run.bench_options(*settings), run.out)
+
+
+def command_of(
+    *experiments: Callable[..., Any],
+    help_text: str | None = None,
+    run_them: Callable[[list[Any], RunOptions], None] = run_experiments,
+) -> Callable[..., None]:
+    """The command that reads these experiments' own options and those of every run, and has ``run_them`` measure."""
 
     def command(**options: Any) -> None:
-        from anaphora.lab.session import run_session
-
         settings = [own(**{name: options.pop(name) for name in signature(own).parameters}) for own in experiments]
-        run = RunOptions(**options)
-        run_session(run.bench_options(*settings), run.out)
+        run_them(settings, RunOptions(**options))
 
     own_parameters = [
         parameter if len(experiments) == 1 else _in_panel(own.__name__, parameter)

@@ -40,6 +40,15 @@ def analyse(run: LoadRun) -> dict[str, Any]:
     return {"loop": run.header.stages[0].loop, "slo": dict(limits), "rows": rows, "closing": closing(rows)}
 
 
+def ttft_samples(run: LoadRun) -> dict[tuple[float, str], list[float]]:
+    """Times to first token of every cell that was reached, by level and arm."""
+    samples: dict[tuple[float, str], list[float]] = {}
+    for one in _accepted(steady_stages(run.header.stages, run.windows, run.requests, run.beats)):
+        found = [time for record in one.measured() if (time := ttft_ms(record)) is not None]
+        samples.setdefault((one.stage.level, one.stage.arm), []).extend(found)
+    return samples
+
+
 def _row(level: float, stages: Sequence[Steady], limits: Mapping[str, float], seed: int) -> dict[str, Any]:
     """Both arms of a level, and what the cache changes."""
     arms = {arm: [one for one in stages if one.stage.arm == arm] for arm in ("off", "on")}

@@ -1,7 +1,8 @@
 """Runs one stage: begins it, opens and closes its window, keeps the load up until the measured requests are answered.
 
-A closed loop's window opens when every client has been answered once and the warm-up is over. An open loop's and a
-replay's windows are times of the schedule. No request within the window sees the load rise or fall.
+A closed loop's window opens when every client has been answered once and the warm-up is over, and closes when its time
+is over and every client has been answered in it. An open loop's and a replay's windows are times of the schedule. No
+request within the window sees the load rise or fall.
 """
 
 import asyncio
@@ -52,6 +53,8 @@ class Tally:
     """``None``: no closed loop."""
     answered: set[int] = field(default_factory=set)
     """Clients that were answered at least once."""
+    in_window: set[int] = field(default_factory=set)
+    """Clients that were answered a request that was due in the window."""
     after_window: set[int] = field(default_factory=set)
     """Clients that were answered after the window's end: what they had under way in it is over."""
     start_ns: int = 0
@@ -67,6 +70,7 @@ class Tally:
         """One more record."""
         self.answered.add(record.client)
         if self.begin_ns is not None and record.intended_ns >= self.begin_ns:
+            self.in_window.add(record.client)
             self.num_in_window += self.end_ns is None or record.intended_ns < self.end_ns
         if self.end_ns is not None and record.end_ns >= self.end_ns:
             self.after_window.add(record.client)
@@ -177,7 +181,8 @@ class Conductor:
                 tally.begin_ns = now_ns
         elif tally.end_ns is None:
             enough = pacing.num_requests is not None and tally.num_in_window >= pacing.num_requests
-            if enough or now_ns >= tally.begin_ns + 1e9 * pacing.window_s:
+            is_over = enough or now_ns >= tally.begin_ns + 1e9 * pacing.window_s
+            if is_over and len(tally.in_window) == tally.num_clients:
                 tally.end_ns = now_ns
 
 

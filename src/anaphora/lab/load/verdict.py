@@ -14,6 +14,7 @@ _LAG_MS = 25.0
 _FEW = 0.1
 _BUSY_CPU = 0.85
 _GREW = 5
+_STOOD_STILL_S = 1.0
 
 
 class Doubt(NamedTuple):
@@ -29,6 +30,9 @@ def refusal(steady: Steady) -> str | None:
         return f"the load never became steady: {steady.window.stopped or 'the run ended'}"
     if steady.seconds < 0.1:
         return "it was cut short as its window began"
+    longest_s = max((beat.worst_lag_ns / 1e9 for beat in steady.beats_within()), default=0.0)
+    if longest_s > max(_STOOD_STILL_S, _FEW * steady.seconds):
+        return f"the client itself stood still for {longest_s:.1f} s: this machine is too busy, or it was paused"
     measured = steady.measured()
     if not measured:
         return "no request was answered in the window"

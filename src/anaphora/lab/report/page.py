@@ -30,14 +30,15 @@ def page(results: Mapping[str, Any], figures: Mapping[str, str]) -> str:
         section("Figures", drawn) if figures else "",
         section("Tables", "".join(html_table(table) for table in tables_of(results))),
         section("Three witnesses of a hit", _witnesses(results)),
-        section("Can these numbers be trusted?", _trust(results)),
-        section("Environment", _environment(results)),
+        section("Can these numbers be trusted?", trust_list(results)),
+        section("Environment", environment_table(results)),
         section("How to make this again", _again(results)),
     ]
-    return document(f"Prefix caching on {results['target']['model']}", _when_and_where(results), sections)
+    return document(f"Prefix caching on {results['target']['model']}", when_and_where(results), sections)
 
 
-def _when_and_where(results: Mapping[str, Any]) -> str:
+def when_and_where(results: Mapping[str, Any]) -> str:
+    """The line below a page's title."""
     environment, target = results["environment"], results["target"]
     server = f"{target['kind']} {target['version'] or ''}".strip()
     when = results["run"]["started_at"][:16].replace("T", " ")
@@ -80,7 +81,8 @@ def _witnesses(results: Mapping[str, Any]) -> str:
     return explanation + html_table(Table("", columns, tuple(rows)))
 
 
-def _trust(results: Mapping[str, Any]) -> str:
+def trust_list(results: Mapping[str, Any]) -> str:
+    """All checks, and what failed requests said."""
     items = "".join(_check(check["name"], check["status"], check["seen"]) for check in results["trust"])
     errors = "".join(f"<li>{escape(str(error))}</li>" for error in results["errors"])
     return f'<ul class="checks">{items}</ul>' + (f"<h3>Failed requests</h3><ul>{errors}</ul>" if errors else "")
@@ -91,7 +93,8 @@ def _check(name: str, status: str, seen: str) -> str:
     return f'<li class="{escape(status)}">{sign}<b>{escape(name)}</b><span>{escape(seen)}</span></li>'
 
 
-def _environment(results: Mapping[str, Any]) -> str:
+def environment_table(results: Mapping[str, Any]) -> str:
+    """The client's machine and the server, as far as they are known."""
     rows = (*plain_rows(results["environment"]), *plain_rows(results["target"], "target."))
     return html_table(Table("", ("<", "<"), tuple(rows)))
 

@@ -51,9 +51,10 @@ class OpenAITarget:
         self._timeout_s = request_timeout_s
         self._has_tokenizer = self._has_metrics = True
         self._is_listed = False
-        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self.headers: Mapping[str, str] = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        """They go with every request, may hold the key, and are never shown."""
         self._clock = clock
-        self._client = HttpClient(base, headers=headers, clock=clock)
+        self._client = HttpClient(base, headers=self.headers, clock=clock)
 
     async def identify(self) -> Dialect:
         """Which kind of server this is, by what was said or else by what it tells; from then on it is spoken to so."""
@@ -177,8 +178,12 @@ class OpenAITarget:
 
     async def count_text(self, text: str) -> int | None:
         """Tokens of a bare text; ``None`` if the server does not tokenise for others."""
-        ids = await self._tokenize({"prompt": text, "add_special_tokens": False})
+        ids = await self.text_token_ids(text)
         return None if ids is None else len(ids)
+
+    async def text_token_ids(self, text: str) -> list[int] | None:
+        """Token ids of a bare text; ``None`` if the server does not tokenise for others."""
+        return await self._tokenize({"prompt": text, "add_special_tokens": False})
 
     async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None:
         """Token ids of a chat as the server renders it; ``None`` if it does not say."""

@@ -21,7 +21,10 @@ class LocalTokenizer:
         return cls(Tokenizer.from_folder(folder if folder.is_dir() else find_checkpoint(model).path))
 
     async def count_text(self, text: str) -> int | None:
-        return len(self._tokenizer.encode(text, add_special_tokens=False))
+        return len(await self.text_token_ids(text))
+
+    async def text_token_ids(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False)
 
     async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None:
         return self._tokenizer.encode_chat(messages)

@@ -1,0 +1,114 @@
+"""Progress of a load run for people: a bar over the time of all stages on a terminal, a line a stage elsewhere."""
+
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+
+from anaphora.lab.load.planning import LoadPlan
+from anaphora.lab.load.records import LoadRecord, Stage
+from anaphora.lab.load.report.words import level_name
+from anaphora.lab.load.timings import ttft_ms
+from anaphora.lab.report.words import ms
+from anaphora.lab.statistics import median
+
+_RECENT = 64
+
+
+class LoadProgress:
+    """A :class:`~anaphora.lab.load.run.Observer`. Everything goes to ``console``, which is not where results go."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Bar(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[count]}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=None, count="")
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._num_stages = self._number = 0
+        self._stage_s = 1.0
+        self._num_seen = self._num_failed = 0
+        self._name = self._said = ""
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Tell how the last stage went, and give the terminal back."""
+        self._summarise()
+        self._bar.stop()
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        self._bar.console.print(Text(f"· {text}"), soft_wrap=True)
+
+    def waiting(self, text: str) -> None:
+        """What is being waited for: beside the bar, or as a line when it changes."""
+        if self._console.is_terminal:
+            self._bar.update(self._task, description=text)
+        elif text != self._said:
+            self._said = text
+            self.note(text)
+
+    def planned(self, plan: LoadPlan) -> None:
+        """The bar's whole length is the time of all stages without their drain."""
+        self._num_stages = len(plan.stages)
+        self._stage_s = plan.pacing.warmup_s + plan.pacing.window_s
+        self._bar.reset(self._task, total=self._num_stages * self._stage_s, count="")
+        minutes = self._num_stages * self._stage_s / 60
+        self.note(f"{self._num_stages} stages, at most about {minutes:.0f} min and what the last answers of each take")
+
+    def begins(self, stage: Stage) -> None:
+        """A stage begins."""
+        self._summarise()
+        self._number = stage.number
+        self._name = f"{level_name(stage.loop, stage.level)}, caching {stage.arm}"
+        self._num_seen = self._num_failed = 0
+        self._recent.clear()
+
+    def seen(self, record: LoadRecord) -> None:
+        """One more answer."""
+        self._num_seen += not record.abandoned
+        if record.error is not None and not record.abandoned:
+            self._num_failed += 1
+            if self._num_failed == 1:
+                self.note(f"{self._name}: a request failed: {record.error}")
+        value = ttft_ms(record)
+        if value is not None:
+            self._recent.append(value)
+
+    def elapsed(self, seconds: float, phase: str) -> None:
+        """The bar moves on."""
+        done = self._number * self._stage_s + min(max(0.0, seconds), self._stage_s)
+        self._bar.update(
+            self._task,
+            completed=done,
+            description=f"{self._name}: {phase}{self._estimate()}",
+            count=f"{self._number + 1}/{self._num_stages}",
+        )
+
+    def _estimate(self) -> str:
+        return f", TTFT now {ms(median(list(self._recent)))} ms" if self._recent else ""
+
+    def _summarise(self) -> None:
+        if self._num_seen:
+            failed = f", {self._num_failed} failed" if self._num_failed else ""
+            line = f"{self._number + 1}/{self._num_stages}  {self._name}: {self._num_seen} answers"
+            self.note(f"{line}{failed}{self._estimate()}")
+            self._num_seen = 0

@@ -1,0 +1,178 @@
+"""Whether a load run's numbers can be trusted: checks made from its records, each with what was seen."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from anaphora.lab.arms import HEAD_TOKENS, Mechanism
+from anaphora.lab.check import Check
+from anaphora.lab.load.capacity import LIMIT_MS
+from anaphora.lab.load.records import LoadRecord, LoadRun
+from anaphora.lab.usage import read_usage
+
+_BUSY_SHARE = 0.7
+_FEW = 0.1
+_WITNESSES_APART = 2.0
+_NAMES = (
+    "server fell behind",
+    "load ended early",
+    "late sends",
+    "client lag",
+    "client busy",
+    "cut short",
+    "short answers",
+)
+
+Load = Mapping[str, Any]
+
+
+def checks(run: LoadRun, load: Load) -> list[dict[str, Any]]:
+    """All checks, in the order in which a doubting reader asks."""
+    arm_of = {stage.number: stage.arm for stage in run.header.stages}
+    good = [record for record in run.requests if record.error is None]
+    by_arm = {arm: [r for r in good if arm_of[r.stage] == arm] for arm in ("on", "off")}
+    ask: Sequence[Callable[[], Check]] = (
+        lambda: _complete(run),
+        lambda: _reached(load),
+        lambda: _failures(load),
+        lambda: _off_missed(run, by_arm["off"]),
+        lambda: _on_hit(by_arm["on"]),
+        lambda: _witnesses(load),
+        lambda: _streamed(good),
+        lambda: _warm_connections(good),
+        lambda: _quiet_machine(run),
+        lambda: _client_error(run),
+    )
+    answers = [question() for question in ask]
+    answers += [check for name in _NAMES if (check := _doubted(load, name)) is not None]
+    return [asdict(answer) for answer in answers]
+
+
+def _cells(load: Load) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for row in load["rows"]:
+        for arm in ("off", "on"):
+            yield f"{row['level']:g} {arm}", row[arm]
+
+
+def _complete(run: LoadRun) -> Check:
+    whole = sum(window.stopped is None for window in run.windows)
+    planned = len(run.header.stages)
+    seen = f"{whole} of {planned} planned stages ran to their end"
+    return Check("complete", "ok" if whole == planned else "warning", seen)
+
+
+def _reached(load: Load) -> Check:
+    refused = [name for name, cell in _cells(load) if cell["refused"] is not None]
+    partly = [name for name, cell in _cells(load) if cell["refused"] is None and cell["num_stages_refused"]]
+    if refused or partly:
+        seen = "; ".join(
+            f"{text}: {', '.join(names)}"
+            for text, names in (("not reported", refused), ("some repetitions left out", partly))
+            if names
+        )
+        return Check("load reached", "warning", seen)
+    return Check("load reached", "ok", "every level was the load that it says, in both arms")
+
+
+def _failures(load: Load) -> Check:
+    failed = sum(cell["num_failed"] for _, cell in _cells(load) if cell["refused"] is None)
+    measured = sum(cell["num_measured"] for _, cell in _cells(load) if cell["refused"] is None)
+    return Check("answers", "warning" if failed else "ok", f"{failed} of {measured} measured requests failed")
+
+
+def _off_missed(run: LoadRun, off: Sequence[LoadRecord]) -> Check:
+    mechanism = Mechanism(run.header.settings["mechanism"])
+    allowed = HEAD_TOKENS if mechanism is Mechanism.NONCE else 0
+    cached = [count for record in off if (count := read_usage(record.usage).num_cached_tokens) is not None]
+    how = f"off is {mechanism.off_means}"
+    if not off or len(cached) < len(off):
+        return Check("off requests missed", "unknown", f"{how}; {len(off) - len(cached)} of {len(off)} do not tell")
+    leaked = sum(count > allowed for count in cached)
+    if leaked:
+        return Check("off requests missed", "warning", f"{how}; yet {leaked} of {len(off)} took tokens from the cache")
+    return Check("off requests missed", "ok", f"{how}; all {len(off)} show at most {max(cached)} cached tokens")
+
+
+def _on_hit(on: Sequence[LoadRecord]) -> Check:
+    cached = [count for record in on if (count := read_usage(record.usage).num_cached_tokens) is not None]
+    if not on or len(cached) < len(on):
+        return Check(
+            "on requests hit", "unknown", f"{len(on) - len(cached)} of {len(on)} do not tell their cached tokens"
+        )
+    hit = sum(count > 0 for count in cached)
+    return Check("on requests hit", "ok" if hit else "warning", f"{hit} of {len(on)} took tokens from the cache")
+
+
+def _witnesses(load: Load) -> Check:
+    """Usage of measured requests against counters of whole stages: near each other, never equal."""
+    pairs = {
+        name: (cell["hit_rate_percent"]["usage"], cell["hit_rate_percent"]["metrics"])
+        for name, cell in _cells(load)
+        if cell["refused"] is None and None not in cell["hit_rate_percent"].values()
+    }
+    if not pairs:
+        return Check("witnesses near", "unknown", "usage or metrics do not tell cached tokens")
+    apart = {name: abs(usage - metrics) for name, (usage, metrics) in pairs.items()}
+    worst = max(apart, key=lambda name: apart[name])
+    seen = (
+        f"hit rates by usage (measured requests) and by metrics (whole stages) differ by at most {apart[worst]:.1f} "
+        f"points, at {worst}"
+    )
+    far = apart[worst] > _WITNESSES_APART
+    more = "; warm-up misses count in the metrics, and so does foreign traffic" if far else ""
+    return Check("witnesses near", "warning" if far else "ok", seen + more)
+
+
+def _streamed(good: Sequence[LoadRecord]) -> Check:
+    whole = sum(not record.streamed for record in good)
+    tokens = sum(read_usage(record.usage).num_completion_tokens or 0 for record in good)
+    events = sum(len(record.token_offsets_ns) for record in good)
+    if whole:
+        return Check("streamed", "warning", f"{whole} answers were not streamed: they have no TTFT")
+    if events and tokens > 1.5 * events:
+        seen = f"an event carries {tokens / events:.1f} tokens on average: ITL is between events, not tokens"
+        return Check("streamed", "warning", seen)
+    return Check("streamed", "ok", "every answer came as a stream, about one token an event")
+
+
+def _warm_connections(good: Sequence[LoadRecord]) -> Check:
+    reused = sum(record.connection_reused for record in good)
+    seen = f"{reused} of {len(good)} requests used a connection that had been used before; the others one that stood"
+    return Check("warm connections", "ok" if len(good) - reused <= max(64, _FEW * len(good)) else "warning", seen)
+
+
+def _quiet_machine(run: LoadRun) -> Check:
+    load, cpus = run.header.environment["load_average"][0], run.header.environment["num_cpus"]
+    seen = f"load average {load:g} on {cpus} processors when the run began"
+    return Check("quiet machine", "ok" if load < _BUSY_SHARE * cpus else "warning", seen)
+
+
+def _client_error(run: LoadRun) -> Check:
+    """How late the stamps of as many streams were, on a built-in server that knows when it sent."""
+    found = run.header.environment["client_error"]
+    if not found or not found["ttft_error_ms"]:
+        return Check("client error", "unknown", "the client was not calibrated against a server with known timings")
+    seen = ", ".join(
+        f"{streams} streams: {error['median']:.2f} ms" for streams, error in found["ttft_error_ms"].items()
+    )
+    worst = max(error["median"] for error in found["ttft_error_ms"].values())
+    return Check(
+        "client error",
+        "ok" if worst <= LIMIT_MS else "warning",
+        f"median lateness of first-token stamps in one process, on a server with known timings: {seen}",
+    )
+
+
+def _doubted(load: Load, name: str) -> Check | None:
+    """A doubt about stages, with every level that has it."""
+    seen = [
+        f"{cell_name}: {doubt['seen']}"
+        for cell_name, cell in _cells(load)
+        if cell["refused"] is None
+        for doubt in cell["doubts"]
+        if doubt["name"] == name
+    ]
+    if not seen:
+        return None
+    more = f" (and {len(seen) - 2} more)" if len(seen) > 2 else ""
+    return Check(name, "warning", "; ".join(seen[:2]) + more)
