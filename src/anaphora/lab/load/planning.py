@@ -55,6 +55,8 @@ class Planner:
     tokenizer: PromptTokenizer
     addresses: Mapping[Arm, Address]
     model: str
+    extra: Mapping[str, bool]
+    """Further fields that requests to this kind of server have."""
     max_model_len: int | None
     run_id: str
     lang: str
@@ -103,6 +105,7 @@ class Planner:
             mechanism=self.proof.mechanism,
             must_miss=stage.arm == "off",
             ignores_eos=ignores_eos,
+            extra=self.extra,
         )
 
     async def _chats(self, vocabulary: Vocabulary, ignores_eos: bool) -> tuple[Callable[[Stage], AnyWorkload], bool]:

@@ -73,6 +73,7 @@ async def measure(
         tokenizer=tokenizer,
         addresses={arm: _address(server, settings) for arm, server in by_arm.items()},
         model=target.model,
+        extra=dict(target.dialect.request_fields),
         max_model_len=target.max_model_len,
         run_id=run_id,
         lang=options.lang,

@@ -6,12 +6,13 @@ A workload is plain data, sent to the sending processes; each body is made there
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
 
 from anaphora.lab.arms import Mechanism
 from anaphora.lab.load.block_texts import BlockTexts
+from anaphora.lab.salts import salt_of
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.lab.workloads.texts import texts_of
 
@@ -31,6 +32,8 @@ class Asking:
     mechanism: Mechanism
     must_miss: bool
     ignores_eos: bool
+    extra: Mapping[str, bool] = field(default_factory=dict)
+    """Further fields that requests to this kind of server have."""
 
     @property
     def has_nonce(self) -> bool:
@@ -47,7 +50,8 @@ class Asking:
             "stream": True,
             "stream_options": {"include_usage": True},
             **({"ignore_eos": True} if self.ignores_eos else {}),
-            **({"cache_salt": self._own("salt", number)} if self.mechanism is Mechanism.SALT else {}),
+            **self.extra,
+            **({"cache_salt": salt_of(self._own("salt", number))} if self.mechanism is Mechanism.SALT else {}),
         }
         return json.dumps(fields, ensure_ascii=False).encode()
 

@@ -197,8 +197,8 @@ def _goodput(load: Mapping[str, Any]) -> Table:
 
 def _change(load: Mapping[str, Any]) -> Table:
     is_closed = load["loop"] == "closed"
-    columns = (level_column(load["loop"]), "TTFT P50 off", "on", "change", "95% interval")
-    columns = (*columns, "output tokens/s") if is_closed else columns
+    last = ("output tokens/s",) if is_closed else ()
+    columns = (level_column(load["loop"]), "TTFT P50 off", "on", "change", "95% interval", *last)
     rows = tuple(
         (
             f"{row['level']:g}",
