@@ -83,7 +83,7 @@ def test_a_steady_closed_loop_has_its_concurrency_and_littles_throughput(num_cli
     assert cell["ttft_ms"]["p50"]["value"] == pytest.approx(10)
     assert cell["tpot_ms"]["p50"]["value"] == pytest.approx(5)
     assert cell["itl_ms"]["num_samples"] == 3 * cell["ttft_ms"]["num_samples"]
-    assert cell["hit_rate_percent"] == {"usage": 80.0, "metrics": None}
+    assert cell["hit_rate_percent"] == {"usage": 80.0, "usage_of_whole_stages": 80.0, "metrics": None}
     assert row["off"] == {"refused": "it was not run"}
     assert row["ttft_p50_reduction_percent"] is None
 

@@ -90,7 +90,11 @@ def _cell(stages: Sequence[Steady], limits: Mapping[str, float]) -> dict[str, An
         "output_tokens_per_s": sum(one.num_output_tokens() for one in good) / seconds,
         "mean_output_tokens": _mean([num_output_tokens(record) for record in measured if record.error is None]),
         "mean_prompt_tokens": _mean(_prompt_tokens(measured)),
-        "hit_rate_percent": {"usage": _hit_rate_of_usage(measured), "metrics": _hit_rate_of_counters(good)},
+        "hit_rate_percent": {
+            "usage": _hit_rate_of_usage(measured),
+            "usage_of_whole_stages": _hit_rate_of_usage([record for one in good for record in one.records]),
+            "metrics": _hit_rate_of_counters(good),
+        },
         **_times(measured),
         "from_due": _times(measured, from_due=True) if open_loop else None,
         "lateness_ms": _quantiles([lateness_ms(record) for record in measured]),
