@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anaphora.kvcache.config import CacheConfig
-from anaphora.sim.cache_replay import CacheReplay
+from anaphora.sim.cache_replay import CacheReplay, count_by_trace_rule
 from anaphora.sim.lru_curve import engine_curve, trace_rule_curve
 from anaphora.sim.prefix_paths import paths_of, paths_with_answers
 from anaphora.sim.prompt_blocks import cut_into_blocks
@@ -85,6 +85,9 @@ def test_a_replay_of_lru_counts_the_same(num_blocks: int | None) -> None:
     prompts = cut_into_blocks(read_trace(CONVERSATION))
     paths = paths_of(prompts)
     run = Sweep(prompts).run(RunPlan("lru", num_blocks), lambda num_done: None)
+    size = 10_000 if num_blocks is None else num_blocks  # with room for all of them
+    config = CacheConfig(num_blocks=size, block_size=1, eviction_policy="lru")
+    assert run.trace_rule == count_by_trace_rule(prompts, config, None, lambda num_done: None)
     assert run.trace_rule.num_hit_tokens == trace_rule_curve(prompts, paths).num_hits(num_blocks)
     engine = engine_curve(prompts, paths)
     one_less = None if num_blocks is None else num_blocks - 1

@@ -1,14 +1,13 @@
 """The answer to a lookup."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.types import Namespace
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """What of ``tokens`` can be taken from the cache now. Holds nothing: it is valid until the cache changes.
 
     ``extents``: they begin with the reusable prefix. ``num_blocks``: its length. The last extent may go on.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from copy import copy
 from math import inf
-from typing import NamedTuple, Self
+from typing import Self
 
 from anaphora.kvcache.eviction.life_table import NUM_STEPS, LifeTable
 from anaphora.kvcache.eviction.policy import Victim
@@ -22,14 +22,6 @@ GRAIN = 1 / 64
 """Rates are looked up again when ages have grown by so much of the pool: the life table's first step."""
 
 
-class Head(NamedTuple):
-    """The oldest leaf of a kind of visit: its rate of return, its rank, and the kind. Infinite where there is none."""
-
-    rate: float
-    rank: float
-    kind: int
-
-
 class DefaultEviction:
     """Within a kind of visit, the block given up longest ago goes first; among kinds, the lowest rate of return.
 
@@ -41,9 +33,11 @@ class DefaultEviction:
         self._table = LifeTable(num_blocks)
         self._rates: ReturnRates | None = None
         self._leaves = [ExtentHeap() for _ in range(NUM_KINDS)]
-        self._heads = [Head(inf, inf, kind) for kind in range(NUM_KINDS)]
+        # Of each kind of visit the oldest leaf's rate of return and rank; infinite where there is none.
+        self._head_rates = [inf] * NUM_KINDS
+        self._head_ranks = [inf] * NUM_KINDS
         self._changed: set[int] = set()
-        """Kinds whose head may be another one than ``_heads`` says."""
+        """Kinds whose oldest leaf, or its rate, may be another one than is written there."""
         self._looked_up_at = 0
         self._now = 0
         self._num_visits = 0
@@ -79,7 +73,8 @@ class DefaultEviction:
     def clone(self) -> Self:
         other = copy(self)
         other._leaves = [leaves.copy() for leaves in self._leaves]
-        other._heads, other._changed = list(self._heads), set(self._changed)
+        other._head_rates, other._head_ranks = list(self._head_rates), list(self._head_ranks)
+        other._changed = set(self._changed)
         return other
 
     def come_back(self, extents: Iterable[Extent], now: int) -> None:
@@ -110,18 +105,24 @@ class DefaultEviction:
             self._looked_up_at = self._now
             self._changed.update(range(NUM_KINDS))
         for kind in self._changed:
-            self._heads[kind] = self._head(kind)
+            self._look_up(kind)
         self._changed.clear()
-        oldest = min(self._heads, key=_rank)
-        least = min(self._heads)
-        return least.kind if least.rate < MARGIN * oldest.rate else oldest.kind
+        rates, ranks = self._head_rates, self._head_ranks
+        oldest, least_rate = ranks.index(min(ranks)), min(rates)
+        if least_rate >= MARGIN * rates[oldest]:
+            return oldest
+        if rates.count(least_rate) == 1:
+            return rates.index(least_rate)
+        return min([(ranks[kind], kind) for kind, rate in enumerate(rates) if rate == least_rate])[1]
 
-    def _head(self, kind: int) -> Head:
+    def _look_up(self, kind: int) -> None:
+        """Rank and rate of the kind's oldest leaf."""
         leaves = self._leaves[kind]
-        if not leaves:
-            return Head(inf, inf, kind)
-        (rank,), extent = leaves.first()
-        return Head(self.rate(extent) if self._rates else 0.0, rank, kind)
+        if leaves:
+            (rank,), extent = leaves.first()
+            self._head_ranks[kind], self._head_rates[kind] = rank, self.rate(extent) if self._rates else 0.0
+        else:
+            self._head_ranks[kind] = self._head_rates[kind] = inf
 
     def rate(self, extent: Extent) -> float:
         """The rate of return at the extent's age, between those of the two steps next to it; once any is learnt."""
@@ -134,7 +135,3 @@ class DefaultEviction:
             return curve[step]
         way = (age - edges[step]) / (edges[step + 1] - edges[step])
         return curve[step] + (curve[step + 1] - curve[step]) * way
-
-
-def _rank(head: Head) -> float:
-    return head.rank

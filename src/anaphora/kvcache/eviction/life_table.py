@@ -37,7 +37,8 @@ class LifeTable:
         """Blocks were left ``now``. All earlier visits age until then."""
         if now > self._now:
             self._advance(now)
-        self._enter(visit, 0)
+        self._waiting[0].append(visit)
+        self._enter(0, now)
         self._num_visits += 1
         if self._num_visits % HALF_LIFE == 0:
             for table in (self.entered, self.returned):
@@ -54,14 +55,18 @@ class LifeTable:
 
     def _advance(self, now: int) -> None:
         self._now = now
-        for step, waiting in enumerate(self._waiting):
-            latest = now - self.edges[step]
-            while waiting and waiting[0].left_at <= latest:
-                self._enter(waiting.popleft(), step)
+        for step, edge in enumerate(self.edges):
+            waiting = self._waiting[step]
+            if waiting and waiting[0].left_at <= now - edge:
+                self._enter(step, now - edge)
 
-    def _enter(self, visit: Visit, step: int) -> None:
-        """The visit has reached the step, and waits for the next one if anything of it is left."""
-        if visit.num_left:
-            self.entered[visit.kind][step] += visit.num_left / visit.num_blocks
-            if step + 1 < NUM_STEPS:
-                self._waiting[step + 1].append(visit)
+    def _enter(self, step: int, latest: float) -> None:
+        """Visits up to the ``latest`` have reached the step, and wait for the next one if anything of them is left."""
+        waiting, entered = self._waiting[step], self.entered
+        following = self._waiting[step + 1] if step + 1 < NUM_STEPS else None
+        while waiting and waiting[0].left_at <= latest:
+            visit = waiting.popleft()
+            if visit.num_left:
+                entered[visit.kind][step] += visit.num_left / visit.num_blocks
+                if following is not None:
+                    following.append(visit)

@@ -1,6 +1,7 @@
 """From counted returns to what it is worth to keep a block: expected returns per block of room and time."""
 
-from itertools import accumulate
+from bisect import bisect_right
+from itertools import accumulate, pairwise
 from operator import mul
 
 from anaphora.kvcache.eviction.life_table import NUM_STEPS, LifeTable
@@ -37,8 +38,7 @@ class ReturnRates:
         """A rate for each step of age."""
         curve = self._curves.get(kind)
         if curve is None:
-            chances = self._chances[kind]
-            rates = [_best_rate(chances, self._edges, step, self._horizon) for step in range(NUM_STEPS)]
+            rates = _best_rates(self._chances[kind], self._edges, self._horizon)
             curve = self._curves[kind] = list(accumulate(rates, min))
         return curve
 
@@ -79,15 +79,21 @@ def _blend(returned: Curve, entered: Curve, expected: Curve, trust: float) -> Cu
     return [min((r + trust) / (e + trust / max(x, 1e-9)), MAX_CHANCE) for r, e, x in triples]
 
 
-def _best_rate(chances: Curve, edges: Curve, start: int, horizon: float) -> float:
-    """The most returns per time over all numbers of steps, from ``start`` on, that one may wait."""
-    best = num_returns = time = 0.0
-    still_there = 1.0
-    for step in range(start, NUM_STEPS - 1):
-        if step > start and edges[step] - edges[start] > horizon:
-            break
-        num_returns += still_there * chances[step]
-        time += still_there * (1 - chances[step] / 2) * (edges[step + 1] - edges[step])
-        still_there *= 1 - chances[step]
-        best = max(best, num_returns / time)
-    return best
+def _best_rates(chances: Curve, edges: Curve, horizon: float) -> Curve:
+    """For each step, the most returns per time over all numbers of steps, from it on, that one may wait."""
+    # Who is returned to within a step has waited for half of it, in the mean.
+    steps = [(c, 1 - c / 2, 1 - c, end - begin) for c, (begin, end) in zip(chances, pairwise(edges), strict=False)]
+    best_rates: Curve = []
+    for start in range(NUM_STEPS):
+        last = bisect_right(edges, edges[start] + horizon)
+        best = num_returns = time = 0.0
+        still_there = 1.0
+        for chance, part, stays, length in steps[start : max(last, start + 1)]:
+            num_returns += still_there * chance
+            time += still_there * part * length
+            still_there *= stays
+            rate = num_returns / time
+            if rate > best:
+                best = rate
+        best_rates.append(best)
+    return best_rates
