@@ -28,7 +28,7 @@ from anaphora.kvcache.manager import KVCacheManager
 from anaphora.sim.prompt_blocks import PromptBlocks
 from anaphora.types import RequestId
 
-SETS = ("conversation", "mix tenants, seed 1")
+SETS = ("mix tenants, seed 1",)
 OPERATIONS = ("match", "explain", "admit", "commit", "free")
 SHARE = 0.1
 NUM_ROUNDS = 5

@@ -65,14 +65,17 @@ def summary() -> str:
     """What was promised, in a sentence with its figures."""
     results = _read("policies")
     ours, sets = results["default"], results["sets"]
-    half = sets["conversation, reporting half"]["gap_closed"][ours]
+    half, tuned = (sets[f"conversation, {name} half"]["gap_closed"][ours] for name in ("reporting", "tuning"))
+    whole = sets["conversation"]["gap_closed"][ours]
     shown = {name: found for name, found in sets.items() if not name.endswith(_LEFT_OUT)}
     name = min(shown, key=lambda name: shown[name]["worst_points_against_lru"][ours])
     worst = shown[name]["worst_points_against_lru"][ours]
     return (
         f"On the half of the conversation trace that nothing was tuned on, the default closes "
         f"**{_percent(half['mean'])}** of the gap between LRU and Belady on average over the four capacities "
-        f"({_percent(half['pooled'])} pooled over them). Over {len(shown)} sets of requests at four capacities each, "
+        f"({_percent(half['pooled'])} pooled over them); on the tuning half {_percent(tuned['mean'])} "
+        f"({_percent(tuned['pooled'])} pooled), on the whole trace {_percent(whole['mean'])} "
+        f"({_percent(whole['pooled'])} pooled). Over {len(shown)} sets of requests at four capacities each, "
         f"its worst result against LRU is {worst:+.2f} points of token hit rate ({name})."
     )
 
@@ -80,15 +83,41 @@ def summary() -> str:
 def tuning() -> str:
     """What the default policy's constants do on the tuning half."""
     results = _read("tuning")
-    head = ["constant", "value", "gap closed, mean", "pooled", "worst against LRU, here", "on mixes"]
+    head = ["constant", "value", "gap closed, mean", "pooled", "worst against LRU"]
+    has_mixes = any(len(row["worst_points_against_lru"]) > 1 for row in results["rows"])
+    head += ["on mixes"] if has_mixes else []
     rows = []
     for row in sorted(results["rows"], key=lambda row: sorted(row["change"].items())):
         names = ", ".join(f"`{name}` ({results['constants'][name]:g})" for name in row["change"]) or "as they are"
         values = ", ".join(f"{value:g}" for value in row["change"].values())
         closed, (here, *mixes) = row["gap_closed"], row["worst_points_against_lru"].values()
-        worst = [f"{here:+.2f}", f"{min(mixes):+.2f}" if mixes else "–"]
+        worst = [f"{here:+.2f}", *([f"{min(mixes):+.2f}" if mixes else "–"] if has_mixes else [])]
         rows.append([names, values, _percent(closed["mean"]), _percent(closed["pooled"]), *worst])
     return _table(head, rows)
+
+
+def cost() -> str:
+    """What a policy adds to the host path of a request that hits."""
+    results = _read("policy_cost")
+    head = ["requests", "policy", *(f"{name}, µs" for name in ("match", "explain", "admit", "commit", "free", "all"))]
+    head += ["p99", "all, nothing to evict"]
+    rows = []
+    for name, found in results["sets"].items():
+        hits = {(row["policy"], row["pool"]): row["hit"] for row in found["rows"]}
+        policies = dict.fromkeys(policy for policy, _ in hits)
+        for place, policy in enumerate(policies):
+            tight, roomy = hits[policy, "10 %"], hits[policy, "no eviction"]
+            means = [f"{value:.0f}" for value in tight["mean_us"].values()]
+            spread = [f"{tight['all_us']['p99']:.0f}", f"{roomy['mean_us']['all']:.0f}"]
+            rows.append([name if place == 0 else "", f"`{policy}`", *means, *spread])
+    hardware = results["hardware"]
+    facts = (
+        f"{hardware['cpu']}, {hardware['cores']} cores, Python {results['python']}; the least of {results['rounds']}"
+    )
+    return (
+        f"{facts} rounds for each operation of each request; means over the requests that found something.\n\n"
+        + _table(head, rows)
+    )
 
 
 def returns() -> str:
@@ -156,5 +185,5 @@ def sampling() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    f"policies_{make.__name__}": make for make in (summary, conversation, everywhere, tuning, returns, sharing)
+    f"policies_{make.__name__}": make for make in (summary, conversation, everywhere, tuning, cost, returns, sharing)
 } | {"sampling": sampling}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tests.kvcache.test_manager_random import BLOCK, Entry, Key, NaiveCache
 
+from anaphora.errors import PinError
 from anaphora.kvcache.block_key import ROOT_KEY, namespace_key
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.events import BlockRemoved, BlockStored, CacheEvent
@@ -85,6 +86,7 @@ class PolicyWorld:
         self.step = 0
         self.num_requests = 0
         self.num_resets = 0
+        self.num_pins = 0
 
     # -- what can happen ---------------------------------------------------------------------------------------------
 
@@ -156,6 +158,20 @@ class PolicyWorld:
         """A request goes, in whatever state it is."""
         if names := list(self.naive.tables):
             self._free(names[number % len(names)])
+
+    def pin(self, name: str, namespace: Namespace, tokens: Sequence[int]) -> None:
+        """What is cached of a prefix is pinned, in place of the pin of that name; refused if it is too much."""
+        try:
+            self.cache.pins.add(name, namespace, TokenBlocks(tokens, BLOCK), now_s=0)
+            is_pinned = True
+        except PinError:
+            is_pinned = False
+        assert is_pinned is self.naive.pin(name, namespace, list(tokens))
+        self.num_pins += is_pinned
+
+    def unpin(self, name: str) -> None:
+        """A pin goes, if it is there."""
+        assert self.cache.pins.remove(name) is self.naive.unpin(name)
 
     def next_step(self) -> None:
         """A step begins while others are still open."""

@@ -26,6 +26,7 @@ prompts = st.builds(
 )
 namespaces = st.sampled_from(NAMESPACES)
 numbers = st.integers(0, 3)
+pins = st.sampled_from(["p", "q"])
 chunks = st.sampled_from(CHUNKS)
 
 
@@ -82,6 +83,14 @@ class CacheMachine(RuleBasedStateMachine):
     def free(self, number: int) -> None:
         self.world.free(number)
 
+    @rule(name=pins, namespace=namespaces, prompt=prompts)
+    def pin(self, name: str, namespace: Namespace, prompt: tuple[int, ...]) -> None:
+        self.world.pin(name, namespace, prompt)
+
+    @rule(name=pins)
+    def unpin(self, name: str) -> None:
+        self.world.unpin(name)
+
     @rule()
     def next_step(self) -> None:
         self.world.next_step()
@@ -102,6 +111,7 @@ class CacheMachine(RuleBasedStateMachine):
         stats = self.world.cache.stats
         self.done["evicted blocks"] += stats.num_evicted_blocks
         self.done["resets"] += self.world.num_resets
+        self.done["pins"] += self.world.num_pins
         self.done["events"] += self.world.mirror.num_events
 
 
@@ -123,3 +133,4 @@ def test_the_core_does_what_the_naive_cache_does_under_every_policy(policy: str)
     assert done["steps"] >= NUM_STEPS / len(POLICIES)
     assert done["evicted blocks"] > 100
     assert done["resets"] > 10
+    assert done["pins"] > 10

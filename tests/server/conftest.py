@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.models_for_tests import tiny_checkpoint
-from tests.server.live import LiveServer, serving
+from tests.server.live import LiveServer, client_of, serving
 
 
 @pytest.fixture(scope="session")
@@ -26,5 +26,5 @@ def live(tiny_model: Path) -> Iterator[LiveServer]:
 @pytest.fixture
 def client(live: LiveServer) -> Iterator[httpx.Client]:
     """An HTTP client for it."""
-    with httpx.Client(base_url=live.url, timeout=20) as client:
+    with client_of(live) as client:
         yield client

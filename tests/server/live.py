@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import uvloop
 
 from anaphora.engine import AsyncEngine, EngineConfig
@@ -18,6 +19,8 @@ from anaphora.server.process import ServerProcess
 from anaphora.server.settings import ServerSettings
 
 MODEL = "demo-model"
+PATIENCE_S = 60
+"""Longer than any stall of a busy machine: whoever waits so long waits for nothing."""
 Wrap = Callable[[Backend], Backend]
 SETTINGS = ServerSettings(served_model_names=(MODEL, "second-name"))
 
@@ -54,7 +57,7 @@ class LiveServer:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(PATIENCE_S)
         if self._failure is not None:
             raise self._failure
 
@@ -113,3 +116,8 @@ def serving(
         yield server
     finally:
         server.stop()
+
+
+def client_of(server: LiveServer, **options: Any) -> httpx.Client:
+    """A client with patience; ``options`` are httpx's."""
+    return httpx.Client(base_url=server.url, timeout=PATIENCE_S, **options)

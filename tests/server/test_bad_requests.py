@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anaphora.server.settings import ServerSettings
-from tests.server.live import MODEL, serving
+from tests.server.live import MODEL, PATIENCE_S, client_of, serving
 
 CASE = Path(__file__).parents[1] / "data" / "cases" / "13-server-bad-requests"
 BAD = [json.loads(line) for line in (CASE / "requests.jsonl").read_text().splitlines()]
@@ -41,7 +41,10 @@ NAMED = {
 @pytest.fixture(scope="module")
 def http(tiny_model: Path) -> Iterator[httpx.Client]:
     limits = ServerSettings(served_model_names=(MODEL,), max_body_bytes=MAX_BODY_BYTES)
-    with serving(tiny_model, limits, max_model_len=256) as server, httpx.Client(base_url=server.url) as client:
+    with (
+        serving(tiny_model, limits, max_model_len=256) as server,
+        client_of(server) as client,
+    ):
         yield client
 
 
@@ -202,7 +205,7 @@ def test_a_body_over_the_limit_is_refused_when_sent_in_chunks(http: httpx.Client
 
 
 def test_a_client_that_asks_before_sending_a_long_body_is_told_at_once(http: httpx.Client) -> None:
-    connection = HTTPConnection(http.base_url.host, http.base_url.port, timeout=20)
+    connection = HTTPConnection(http.base_url.host, http.base_url.port, timeout=PATIENCE_S)
     connection.putrequest("POST", "/v1/completions")
     connection.putheader("Expect", "100-continue")
     connection.putheader("Content-Length", str(10**9))

@@ -11,7 +11,7 @@ from anaphora.checkpoints.checkpoint import Checkpoint
 from anaphora.engine import EngineConfig
 from anaphora.engine.startup import LoadedEngine, load_engine
 from anaphora.server.settings import ServerSettings
-from tests.server.live import MODEL, serving
+from tests.server.live import MODEL, client_of, serving
 
 NUM_BLOCKS = 16
 BOUNDS = {"max_blocks": NUM_BLOCKS // 2, "max_pins": 256}
@@ -43,7 +43,7 @@ def shared(tiny_model: Path, clock: Clock) -> Iterator[httpx.Client]:
 
     with (
         serving(tiny_model, load=load, num_gpu_blocks_override=NUM_BLOCKS, eviction_policy="lru") as server,
-        httpx.Client(base_url=server.url, timeout=20) as client,
+        client_of(server) as client,
     ):
         yield client
 
@@ -137,7 +137,10 @@ def test_how_much_may_be_pinned_is_a_setting_and_without_a_cache_nothing_may(tin
         ({"max_pinned_share": 0.2}, "4 blocks would be pinned, and at most 3 may be"),
         ({"enable_prefix_caching": False}, "prefix caching is off"),
     ):
-        with serving(tiny_model, **options, **more) as server, httpx.Client(base_url=server.url) as http:
+        with (
+            serving(tiny_model, **options, **more) as server,
+            client_of(server) as http,
+        ):
             ask(http, [*SYSTEM, 1])
             assert message in refusal(http.post("/cache/pins", json={"prompt": SYSTEM}), 409)["message"]
 
@@ -209,7 +212,7 @@ def test_the_tree_can_be_cut_and_asked_for_a_tenant(http: httpx.Client) -> None:
 
 def test_tenants_are_named_without_their_keys(tiny_model: Path) -> None:
     settings = ServerSettings(served_model_names=(MODEL,), api_keys=("sk-one", "sk-two"), admin_key="admin")
-    with serving(tiny_model, settings) as server, httpx.Client(base_url=server.url) as http:
+    with serving(tiny_model, settings) as server, client_of(server) as http:
         two, admin = ({"Authorization": f"Bearer {key}"} for key in ("sk-two", "admin"))
         http.headers.update(two)
         ask(http, [*SYSTEM, 1])

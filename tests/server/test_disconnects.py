@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import LiveServer, serving
+from tests.server.live import PATIENCE_S, LiveServer, serving
 from tests.server.scripted_backend import ScriptedBackend
 
 NUM_DISCONNECTS = 200
@@ -46,7 +46,7 @@ def go_away(server: LiveServer, seed: int) -> None:
     }
     raw = raw_request("/v1/completions", body)
     host, port = server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
         connection.sendall(raw[: chance.choice((len(raw) // 2, len(raw), len(raw), len(raw)))])
         if chance.random() < 0.5:
             connection.settimeout(chance.random() * 0.05 + 0.001)
@@ -71,7 +71,10 @@ def test_two_hundred_disconnects_leave_no_block_behind(tiny_model: Path) -> None
         stats = server.backend.stats()
         assert stats.num_finished["abort"] > NUM_DISCONNECTS / 4
         prompt = list(range(100, 200))
-        answers = [httpx.post(f"{server.url}/v1/completions", json={"prompt": prompt}).json() for _ in range(2)]
+        answers = [
+            httpx.post(f"{server.url}/v1/completions", json={"prompt": prompt}, timeout=PATIENCE_S).json()
+            for _ in range(2)
+        ]
         assert answers[1]["usage"]["prompt_tokens_details"]["cached_tokens"] == 96
 
 
@@ -82,10 +85,10 @@ def test_each_engine_request_is_closed(tiny_model: Path, script: list[str | None
     backend = ScriptedBackend(Tokenizer.from_folder(tiny_model), script)
     with serving(backend=backend) as server:
         host, port = server.url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=20) as connection:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
             connection.sendall(raw_request("/v1/completions", {"prompt": "hi", "stream": stream, "n": n}))
             wait_until(lambda _: backend.num_open == n, server)
             if stream and script[0]:
                 assert b"some text" in connection.recv(65536)
         wait_until(lambda _: backend.num_open == 0, server)
-        assert httpx.get(f"{server.url}/health").status_code == 200
+        assert httpx.get(f"{server.url}/health", timeout=PATIENCE_S).status_code == 200

@@ -11,7 +11,7 @@ import pytest
 
 from anaphora.server import http_protocol
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import LiveServer, serving
+from tests.server.live import PATIENCE_S, LiveServer, serving
 from tests.server.scripted_backend import ScriptedBackend
 from tests.server.test_disconnects import raw_request, wait_until
 
@@ -39,13 +39,13 @@ def backend(server: LiveServer) -> Iterator[ScriptedBackend]:
 @pytest.fixture(autouse=True)
 def _lives_on(server: LiveServer) -> Iterator[None]:
     yield
-    assert httpx.get(f"{server.url}/health").status_code == 200
+    assert httpx.get(f"{server.url}/health", timeout=PATIENCE_S).status_code == 200
     assert server.backend.num_open == 0
 
 
 def connect(server: LiveServer) -> socket.socket:
     host, port = server.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=20)
+    return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
 
 
 def received_until_end(client: socket.socket) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 
 from anaphora.server import connection, http_protocol
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import LiveServer, serving
+from tests.server.live import PATIENCE_S, LiveServer, serving
 from tests.server.scripted_backend import ScriptedBackend
 
 HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
@@ -28,7 +28,7 @@ def server(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveSe
 def sent_and_kept_open(server: LiveServer, *parts: bytes) -> bytes:
     """What the server sends until it closes the connection, which the client never does."""
     host, port = server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as client:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as client:
         for part in parts:
             client.sendall(part)
             time.sleep(0.05)

@@ -10,10 +10,9 @@ import pytest
 
 from anaphora.server.api import LONG_BODY_BYTES
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import serving
+from tests.server.live import PATIENCE_S, serving
 from tests.server.scripted_backend import ScriptedBackend
 
-PATIENCE_S = 20
 NUM_PARTS = LONG_BODY_BYTES // 10
 LONG_TEXT = "hi 你好 " * NUM_PARTS
 

@@ -23,7 +23,7 @@ from anaphora.server.traffic_log import TrafficLog, open_log_file
 from anaphora.server.traffic_rows import Content
 from anaphora.tokenizer.tokenizer import Tokenizer
 from anaphora.types import Namespace, RequestId
-from tests.server.live import MODEL, LiveServer, serving
+from tests.server.live import MODEL, LiveServer, client_of, serving
 from tests.server.scripted_backend import ScriptedBackend
 
 PROMPT = tuple(range(3, 43))
@@ -247,7 +247,10 @@ def test_a_replay_at_the_same_memory_has_the_rate_that_the_server_measured(
     tmp_path: Path, tiny_model: Path, content: Content, policy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "log.jsonl"
-    with logging_server(tiny_model, path, content, policy) as server, httpx.Client(base_url=server.url) as client:
+    with (
+        logging_server(tiny_model, path, content, policy) as server,
+        client_of(server) as client,
+    ):
         converse(client, 12)
         stats = server.backend.stats()
     assert stats.num_evicted_blocks > 0 < stats.num_cached_tokens
@@ -276,7 +279,10 @@ def test_a_reset_and_a_new_start_are_new_beginnings(
     path = tmp_path / "log.jsonl"
     measured = 0
     for _ in range(2):
-        with logging_server(tiny_model, path, "digests", "lru") as server, httpx.Client(base_url=server.url) as client:
+        with (
+            logging_server(tiny_model, path, "digests", "lru") as server,
+            client_of(server) as client,
+        ):
             converse(client, 5)
             assert client.post("/reset_prefix_cache").status_code == 200
             converse(client, 5)
