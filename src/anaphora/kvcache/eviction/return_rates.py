@@ -29,48 +29,51 @@ class ReturnRates:
     """
 
     def __init__(self, table: LifeTable, num_blocks: int) -> None:
-        self._chances = _chances(table)
+        # What was counted until now is kept, and worked out when the first victim is chosen: if none ever is, never.
+        self._entered = [row.copy() for row in table.entered]
+        self._returned = [row.copy() for row in table.returned]
         self._edges = table.edges
         self._horizon = HORIZON * num_blocks
+        self._by_answer: dict[bool, Curve] = {}
         self._curves: dict[int, Curve] = {}
 
     def __getitem__(self, kind: int) -> Curve:
         """A rate for each step of age."""
         curve = self._curves.get(kind)
         if curve is None:
-            rates = _best_rates(self._chances[kind], self._edges, self._horizon)
+            rates = _best_rates(self._chances(kind), self._edges, self._horizon)
             curve = self._curves[kind] = list(accumulate(rates, min))
         return curve
 
+    def _chances(self, kind: int) -> Curve:
+        """The chance of a return within each step, if there was none before it."""
+        if not self._by_answer:
+            self._by_answer = self._chances_by_answer()
+        factor = self._factor(kind % (NUM_KINDS // 2))
+        expected = [min(factor * chance, MAX_CHANCE) for chance in self._by_answer[is_brief(kind)]]
+        return _blend(self._returned[kind], self._entered[kind], expected, TRUST)
 
-def _chances(table: LifeTable) -> list[Curve]:
-    """The chance of a return within each step, if there was none before it, by kind."""
-    all_kinds = range(NUM_KINDS)
-    entered, returned = _sum(table.entered, all_kinds), _sum(table.returned, all_kinds)
-    overall = [(r + 1e-3) / (e + 1) for r, e in zip(returned, entered, strict=True)]
-    by_answer: dict[bool, Curve] = {}
-    for brief in (False, True):
-        kinds = [kind for kind in all_kinds if is_brief(kind) is brief]
-        by_answer[brief] = _blend(_sum(table.returned, kinds), _sum(table.entered, kinds), overall, ANSWER_TRUST)
-    chances: list[Curve] = []
-    for kind in all_kinds:
-        factor = _factor(table, kind % (NUM_KINDS // 2), by_answer)
-        expected = [min(factor * chance, MAX_CHANCE) for chance in by_answer[is_brief(kind)]]
-        chances.append(_blend(table.returned[kind], table.entered[kind], expected, TRUST))
-    return chances
+    def _chances_by_answer(self) -> dict[bool, Curve]:
+        """The chances of all kinds with brief answers together, and of all others."""
+        entered, returned = self._entered, self._returned
+        overall = [(r + 1e-3) / (e + 1) for r, e in zip(_sum(returned), _sum(entered), strict=True)]
+        half = NUM_KINDS // 2
+        return {
+            brief: _blend(_sum(returned[part]), _sum(entered[part]), overall, ANSWER_TRUST)
+            for brief, part in ((False, slice(half)), (True, slice(half, None)))
+        }
+
+    def _factor(self, shape: int) -> float:
+        """How much more often than expected visits of two kinds, alike but for the answer, are returned to."""
+        num_returned = num_expected = KIND_TRUST
+        for kind in (shape, shape + NUM_KINDS // 2):
+            num_returned += sum(self._returned[kind])
+            num_expected += sum(map(mul, self._entered[kind], self._by_answer[is_brief(kind)]))
+        return num_returned / num_expected
 
 
-def _factor(table: LifeTable, shape: int, by_answer: dict[bool, Curve]) -> float:
-    """How much more often than expected visits of two kinds, alike but for the answer, are returned to."""
-    num_returned = num_expected = KIND_TRUST
-    for kind in (shape, shape + NUM_KINDS // 2):
-        num_returned += sum(table.returned[kind])
-        num_expected += sum(map(mul, table.entered[kind], by_answer[is_brief(kind)]))
-    return num_returned / num_expected
-
-
-def _sum(table: list[Curve], kinds: "range | list[int]") -> Curve:
-    return [sum(column) for column in zip(*[table[kind] for kind in kinds], strict=True)]
+def _sum(rows: list[Curve]) -> Curve:
+    return [sum(column) for column in zip(*rows, strict=True)]
 
 
 def _blend(returned: Curve, entered: Curve, expected: Curve, trust: float) -> Curve:
