@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from anaphora.engine.engine_core import CoreOutput, EngineCore
+from anaphora.engine.core_output import CoreOutput
+from anaphora.engine.engine_core import EngineCore
 from anaphora.tokenizer.tokenizer import Tokenizer
 from tests.engine.oracle import Comparison, Oracle
 from tests.models_for_tests import ARCHITECTURES, tiny_checkpoint

@@ -9,8 +9,9 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from anaphora.engine.config import EngineConfig
-from anaphora.engine.engine_core import CoreOutput, EngineCore
+from anaphora.engine.config import EngineConfig, KVCapacity
+from anaphora.engine.core_output import CoreOutput
+from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.model_runner import ModelRunner
 from anaphora.engine.request import GenerationRequest
 from anaphora.engine.sampling_params import SamplingParams
@@ -96,7 +97,9 @@ def memory_engine(tokenizer: Tokenizer, **options: Any) -> tuple[Callable[..., L
     """A loader for ``AsyncEngine.start`` that gives an engine on a memory model."""
     core, model = memory_core(**options)
     config = core.scheduler.config
-    plan = SimpleNamespace(max_model_len=config.max_model_len, kv_capacity=core.scheduler.cache.config.num_slots)
+    cache = core.scheduler.cache.config
+    capacity = KVCapacity(cache.num_blocks, cache.num_slots, 0)
+    plan = SimpleNamespace(max_model_len=config.max_model_len, kv_capacity=capacity, is_on_gpu=False)
     loaded = LoadedEngine(core, tokenizer, cast(Any, plan), "memory", VOCAB_SIZE)
     return lambda config, checkpoint: loaded, model
 

@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import itertools
 import random
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from anaphora.engine import AsyncEngine, EngineConfig, SamplingParams
-from anaphora.engine.engine_core import CoreOutput, EngineCore
+from anaphora.engine.core_output import CoreOutput
+from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.output_processor import OutputProcessor
 from anaphora.engine.outputs import RequestOutput
 from anaphora.engine.request_stream import join_outputs
@@ -26,6 +28,7 @@ from anaphora.models.batch import ForwardBatch
 from anaphora.tokenizer.tokenizer import Tokenizer
 from anaphora.types import RequestId
 from tests.engine.harness import MemoryModel, continuation, memory_engine, request
+from tests.engine.remote_engine import RemoteEngine
 
 PROMPT = tuple(range(10, 19))
 LONG = SamplingParams(temperature=0, max_tokens=100, ignore_eos=True)
@@ -46,9 +49,19 @@ class Gate:
         await asyncio.to_thread(self.was_reached.wait, 20)
 
 
+Engine = AsyncEngine | RemoteEngine
+engine_class: type[Engine] = AsyncEngine
+
+
+@pytest.fixture(params=[AsyncEngine, RemoteEngine], ids=["in-process", "remote"], autouse=True)
+def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test here is run both ways: the core in the caller's process, and behind a channel."""
+    monkeypatch.setattr(sys.modules[__name__], "engine_class", request.param)
+
+
 def serve(
     tokenizer: Tokenizer,
-    use: Callable[[AsyncEngine, MemoryModel], Awaitable[None]],
+    use: Callable[[Engine, MemoryModel], Awaitable[None]],
     *,
     config: EngineConfig | None = None,
     is_alive: bool = True,
@@ -58,7 +71,7 @@ def serve(
 
     async def run() -> None:
         load, model = memory_engine(tokenizer, **options)
-        engine = await AsyncEngine.start(config or EngineConfig(), load=load)
+        engine = await engine_class.start(config or EngineConfig(), load=load)
         try:
             await use(engine, model)
         finally:
@@ -71,22 +84,29 @@ def serve(
     asyncio.run(run())
 
 
-async def complete(engine: AsyncEngine, name: str, prompt: Any = PROMPT, *args: Any, **fields: Any) -> RequestOutput:
+async def complete(engine: Engine, name: str, prompt: Any = PROMPT, *args: Any, **fields: Any) -> RequestOutput:
     return join_outputs([output async for output in engine.generate(request(name, prompt, *args, **fields))])
 
 
-async def settled(engine: AsyncEngine) -> None:
+async def settled(engine: Engine) -> None:
     """Wait until the worker has released everything."""
     for _ in range(2000):
         await asyncio.sleep(0.005)
         stats = engine.stats()
         if stats.num_running == stats.num_waiting == 0 and stats.num_free_blocks == stats.num_blocks:
+            await engine.fetch_stats()  # its answer comes behind all outputs, however far they had to go
             return
     raise AssertionError(f"blocks are left behind: {engine.stats()}")
 
 
+async def seen(engine: Engine, num_requests: int) -> None:
+    """Wait until the engine counts so many requests."""
+    while engine.stats().num_running + engine.stats().num_waiting != num_requests:
+        await asyncio.sleep(0)
+
+
 def test_many_requests_stream_at_once(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         prompts = {str(n): (*PROMPT, n) for n in range(20)}
         results = await asyncio.gather(*[complete(engine, name, prompt) for name, prompt in prompts.items()])
         for prompt, result in zip(prompts.values(), results, strict=True):
@@ -107,7 +127,7 @@ def test_many_requests_stream_at_once(tiny_tokenizer: Tokenizer) -> None:
 
 
 def test_tokens_come_one_by_one_to_whoever_takes_them(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         go_on = threading.Semaphore(0)
         model.before = lambda batch: assert_true(go_on.acquire(timeout=20))
         counts = []
@@ -121,7 +141,7 @@ def test_tokens_come_one_by_one_to_whoever_takes_them(tiny_tokenizer: Tokenizer)
 
 
 def test_what_nobody_takes_is_joined(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         go_on = threading.Semaphore(1)
         model.before = lambda batch: assert_true(go_on.acquire(timeout=20))
         stream = engine.generate(request("a", PROMPT))
@@ -138,7 +158,7 @@ def test_what_nobody_takes_is_joined(tiny_tokenizer: Tokenizer) -> None:
 
 
 def test_a_stop_string_ends_the_request_in_the_core_too(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         said = tiny_tokenizer.decode(continuation(PROMPT, 40))
         stop = said[10:14]
         params = SamplingParams(temperature=0, max_tokens=200, stop=(stop,))
@@ -152,7 +172,7 @@ def test_a_stop_string_ends_the_request_in_the_core_too(tiny_tokenizer: Tokenize
 
 
 def test_an_id_may_be_used_again_as_soon_as_the_core_has_let_go(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         gate = model.before = Gate()
         stream = engine.generate(request("a", PROMPT, LONG))
         taking = asyncio.ensure_future(anext(stream))
@@ -172,7 +192,7 @@ def test_an_id_may_be_used_again_as_soon_as_the_core_has_let_go(tiny_tokenizer: 
 
 
 def test_closing_the_generator_aborts(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         stream = engine.generate(request("a", PROMPT, LONG))
         await anext(stream)
         await stream.aclose()
@@ -183,7 +203,7 @@ def test_closing_the_generator_aborts(tiny_tokenizer: Tokenizer) -> None:
 
 
 def test_a_generator_that_was_never_asked_leaves_nothing(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         await engine.generate(request("a", PROMPT, LONG)).aclose()
         assert engine.stats().num_prompt_tokens == 0
         assert not model.batches
@@ -192,7 +212,7 @@ def test_a_generator_that_was_never_asked_leaves_nothing(tiny_tokenizer: Tokeniz
 
 
 def test_abort_ends_the_stream(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         stream = engine.generate(request("a", PROMPT, LONG))
         outputs = [await anext(stream)]
         await engine.abort(RequestId("a"))
@@ -207,7 +227,7 @@ def test_abort_ends_the_stream(tiny_tokenizer: Tokenizer) -> None:
 
 
 def test_two_hundred_disconnects_at_random_times_leave_no_block_behind(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         chance = random.Random(3)
 
         async def client(index: int) -> None:
@@ -237,7 +257,7 @@ def test_two_hundred_disconnects_at_random_times_leave_no_block_behind(tiny_toke
 
 
 def test_wrong_requests_are_refused_at_once(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         with pytest.raises(PromptTooLongError, match="256 tokens together, but 308"):
             engine.generate(request("a", range(300)))
         with pytest.raises(RequestError, match="at least one token"):
@@ -248,12 +268,13 @@ def test_wrong_requests_are_refused_at_once(tiny_tokenizer: Tokenizer) -> None:
 
 
 def test_too_many_requests_are_an_overload(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         gate = model.before = Gate()
         tasks = [asyncio.ensure_future(complete(engine, name)) for name in "abc"]
         await gate.reached()
+        await asyncio.wait_for(seen(engine, 3), 20)
         with pytest.raises(EngineOverloadedError, match="3 requests are being served or wait"):
-            engine.generate(request("d", PROMPT))
+            await complete(engine, "d")
         gate.is_open.set()
         await asyncio.gather(*tasks)
         assert (await complete(engine, "d")).finish_reason == "length"
@@ -262,7 +283,7 @@ def test_too_many_requests_are_an_overload(tiny_tokenizer: Tokenizer) -> None:
 
 
 def test_a_failed_step_is_told_and_survived(tiny_tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         model.before = raise_once()
         with pytest.raises(EngineStepError, match="send it again"):
             await complete(engine, "a")
@@ -273,7 +294,7 @@ def test_a_failed_step_is_told_and_survived(tiny_tokenizer: Tokenizer, caplog: p
 
 
 def test_a_dying_worker_is_told_to_everybody(tiny_tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         gate = Gate()
 
         def die(batch: ForwardBatch) -> None:
@@ -299,7 +320,7 @@ def test_a_dying_worker_is_told_to_everybody(tiny_tokenizer: Tokenizer, caplog: 
 
 
 def test_the_cache_is_reset_when_nothing_runs(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         await complete(engine, "a")
         assert (await complete(engine, "b")).usage.num_cached_tokens == 8
         gate = model.before = Gate()
@@ -317,7 +338,7 @@ def test_the_cache_is_reset_when_nothing_runs(tiny_tokenizer: Tokenizer) -> None
 
 
 def test_shutdown_lets_requests_finish_and_takes_no_new_ones(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         gate = model.before = Gate()
         task = asyncio.ensure_future(complete(engine, "a"))
         await gate.reached()
@@ -336,7 +357,7 @@ def test_shutdown_lets_requests_finish_and_takes_no_new_ones(tiny_tokenizer: Tok
 
 
 def test_shutdown_aborts_what_takes_too_long(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         model.before = lambda batch: time.sleep(0.005)
         task = asyncio.ensure_future(complete(engine, "a", PROMPT, LONG))
         await asyncio.sleep(0.02)
@@ -351,7 +372,7 @@ def test_an_idle_engine_sleeps(tiny_tokenizer: Tokenizer, monkeypatch: pytest.Mo
     step = EngineCore.step
     monkeypatch.setattr(EngineCore, "step", lambda core: (next(num_steps), step(core))[1])
 
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         await complete(engine, "a")
         await asyncio.sleep(0.05)
         assert next(num_steps) == 9  # the last of them found nothing to do
@@ -360,13 +381,12 @@ def test_an_idle_engine_sleeps(tiny_tokenizer: Tokenizer, monkeypatch: pytest.Mo
 
 
 def test_requests_that_the_worker_has_not_seen_yet_are_waiting(tiny_tokenizer: Tokenizer) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         gate = model.before = Gate()
         tasks = [asyncio.ensure_future(complete(engine, "a"))]
         await gate.reached()
         tasks.append(asyncio.ensure_future(complete(engine, "b")))
-        await asyncio.sleep(0)
-        assert engine.stats().num_running + engine.stats().num_waiting == 2
+        await asyncio.wait_for(seen(engine, 2), 20)
         gate.is_open.set()
         await asyncio.gather(*tasks)
         assert engine.stats().num_waiting == 0
@@ -383,7 +403,7 @@ def test_what_fails_in_loading_is_told(tmp_path: Any) -> None:
 
 
 async def start_only(load: Any) -> None:
-    await AsyncEngine.start(EngineConfig(), load=load)
+    await engine_class.start(EngineConfig(), load=load)
 
 
 def test_whoever_gives_up_while_it_loads_leaves_no_thread(tiny_tokenizer: Tokenizer) -> None:
@@ -431,7 +451,7 @@ def no_engine_thread_is_left() -> bool:
 def test_text_that_cannot_be_made_fails_one_request_only(
     tiny_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def use(engine: AsyncEngine, model: MemoryModel) -> None:
+    async def use(engine: Engine, model: MemoryModel) -> None:
         process = OutputProcessor.process
 
         def fail_for_a(processor: OutputProcessor, output: CoreOutput) -> RequestOutput:

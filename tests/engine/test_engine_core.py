@@ -1,17 +1,20 @@
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.engine.engine_core import MAX_FAILED_STEPS, CoreOutput, EngineCore
+from anaphora.engine.engine_core import MAX_FAILED_STEPS, EngineCore
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.errors import EngineDeadError, EngineStepError, PromptTooLongError, RequestError
 from anaphora.kvcache.ledger import Reason
 from anaphora.models.batch import ForwardBatch
 from anaphora.types import Namespace, RequestId
 from tests.engine.harness import GREEDY, continuation, finish, memory_core, next_token, request, tokens
+
+if TYPE_CHECKING:
+    from anaphora.engine.core_output import CoreOutput
 
 PROMPT = tuple(range(10, 19))
 

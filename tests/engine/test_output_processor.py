@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from anaphora.engine.engine_core import CoreOutput
+from anaphora.engine.core_output import CoreOutput
 from anaphora.engine.output_processor import OutputProcessor
 from anaphora.engine.outputs import RequestOutput
 from anaphora.engine.request_stream import join_outputs

@@ -28,7 +28,8 @@ Step = str | BaseException | None
 def _empty_cache() -> CacheOperations:
     """The real thing on a core of its own, asked without a thread."""
     core, _ = memory_core()
-    return CacheOperations(Questions(lambda command: command(core), lambda call, *args: call(*args)))
+    questions = Questions(lambda command: command(core), lambda call, *args: call(*args))
+    return CacheOperations(lambda question: questions.ask(question.answer))
 
 
 @dataclass
@@ -71,6 +72,9 @@ class ScriptedBackend:
             self.num_open -= 1
 
     def stats(self) -> EngineStats:
+        return self.current
+
+    async def fetch_stats(self) -> EngineStats:
         return self.current
 
     async def reset_prefix_cache(self) -> bool:

@@ -1,5 +1,6 @@
 """The exposition: vLLM's names, all series from the start, no surprises for parsers that split lines."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -46,7 +47,7 @@ HISTOGRAMS = {
 
 def exposition(tiny_model: Path, stats: EngineStats) -> str:
     backend = ScriptedBackend(Tokenizer.from_folder(tiny_model), current=stats)
-    return Metrics(backend, LatencyHistograms(), "qwen2.5-7b").text().decode()
+    return asyncio.run(Metrics(backend, LatencyHistograms(), "qwen2.5-7b").text()).decode()
 
 
 def test_every_series_is_there_from_the_start(tiny_model: Path) -> None:
@@ -109,7 +110,8 @@ def test_public_metrics_do_not_tell_what_other_tenants_hold(tiny_model: Path) ->
     )
     backend = ScriptedBackend(Tokenizer.from_folder(tiny_model), current=guessed_right)
     public, private = (
-        Metrics(backend, LatencyHistograms(), "m", is_public=is_public).text().decode() for is_public in (True, False)
+        asyncio.run(Metrics(backend, LatencyHistograms(), "m", is_public=is_public).text()).decode()
+        for is_public in (True, False)
     )
     series = 'anaphora:prompt_tokens_by_reason_total{engine="0",model_name="m",reason="%s"} %s'
     assert series % ("isolated", "0.0") in public

@@ -44,7 +44,7 @@ def test_the_log_has_a_line_per_busy_interval(tiny_model: Path, caplog: pytest.L
     backend = ScriptedBackend(Tokenizer.from_folder(tiny_model))
 
     async def main() -> None:
-        logging_task = asyncio.create_task(log_stats(backend, 0.001))
+        logging_task = asyncio.create_task(log_stats(backend.stats, 0.001))
         await asyncio.sleep(0.01)
         assert not caplog.messages
         backend.current = BUSY

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import pytest
@@ -20,7 +20,7 @@ from anaphora.errors import ConfigError, EngineStepError
 from anaphora.server.backend import Backend
 from anaphora.server.logged_backend import LoggedBackend
 from anaphora.server.traffic_log import TrafficLog, open_log_file
-from anaphora.server.traffic_rows import Content
+from anaphora.server.traffic_rows import Content, RowMaker
 from anaphora.tokenizer.tokenizer import Tokenizer
 from anaphora.types import Namespace, RequestId
 from tests.server.live import MODEL, LiveServer, client_of, serving
@@ -53,10 +53,17 @@ async def read(outputs: AsyncGenerator[Any, None], *, limit: int | None = None) 
                 return
 
 
+def new_log(file: IO[str], backend: Backend, content: Content = "digests", **options: Any) -> TrafficLog:
+    """The log of a start at this moment."""
+    log = TrafficLog(file, RowMaker.now(content, backend.config.block_size), **options)
+    log.note_start(backend)
+    return log
+
+
 def logged(
     path: Path, backend: ScriptedBackend, requests: list[GenerationRequest], content: Content = "digests"
 ) -> None:
-    log = TrafficLog(open_log_file(path), backend, content)
+    log = new_log(open_log_file(path), backend, content)
     in_front = LoggedBackend(backend, log)
     for one in requests:
         asyncio.run(read(in_front.generate(one)))
@@ -109,7 +116,7 @@ def test_an_answers_full_blocks_have_digests_but_for_its_last_token(tmp_path: Pa
 
 def test_who_goes_early_is_logged_and_who_got_nothing_is_not(tmp_path: Path, backend: ScriptedBackend) -> None:
     path = tmp_path / "log.jsonl"
-    log = TrafficLog(open_log_file(path), backend, "digests")
+    log = new_log(open_log_file(path), backend)
     in_front = LoggedBackend(backend, log)
     asyncio.run(read(in_front.generate(request("left")), limit=1))
     backend.script = [EngineStepError("the model failed")]
@@ -128,11 +135,11 @@ def test_who_goes_early_is_logged_and_who_got_nothing_is_not(tmp_path: Path, bac
 
 
 def test_in_front_of_the_engine_it_is_the_engine(backend: ScriptedBackend) -> None:
-    log = TrafficLog(io.StringIO(), backend, "digests")
+    log = new_log(io.StringIO(), backend)
     in_front: Backend = LoggedBackend(backend, log)
     for name in ("tokenizer", "config", "max_model_len", "kv_capacity", "is_healthy", "cache"):
         assert getattr(in_front, name) is getattr(backend, name)
-    assert in_front.stats() is backend.stats()
+    assert asyncio.run(in_front.fetch_stats()) is backend.current
     log.close()
 
 
@@ -154,7 +161,7 @@ class SlowFile(io.StringIO):
 
 def test_what_comes_faster_than_it_is_written_is_counted(backend: ScriptedBackend) -> None:
     file = SlowFile()
-    log = TrafficLog(file, backend, "digests", max_unwritten=2)
+    log = new_log(file, backend, max_unwritten=2)
     assert file.is_writing.wait(10)
     for _ in range(5):  # two wait, three are lost; nobody was kept waiting
         log.note_reset()
@@ -176,7 +183,7 @@ class FullDisk(io.StringIO):
 def test_a_failed_write_is_told_once_and_stops_nothing(
     backend: ScriptedBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = TrafficLog(FullDisk(), backend, "digests")
+    log = new_log(FullDisk(), backend)
     in_front = LoggedBackend(backend, log)
     with caplog.at_level(logging.ERROR):
         for name in ("a", "b", "c"):
@@ -211,7 +218,7 @@ def logging_server(model: Path, path: Path, content: Content, policy: str) -> It
     logs: list[TrafficLog] = []
 
     def wrap(backend: Backend) -> Backend:
-        logs.append(TrafficLog(open_log_file(path), backend, content))
+        logs.append(new_log(open_log_file(path), backend, content))
         return LoggedBackend(backend, logs[0])
 
     with serving(model, wrap=wrap, num_gpu_blocks_override=NUM_BLOCKS, eviction_policy=policy) as server:

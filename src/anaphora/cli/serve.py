@@ -7,7 +7,8 @@ import importlib.util
 import json
 import logging
 import socket
-import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,13 +22,11 @@ from anaphora.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from anaphora.checkpoints import Checkpoint
-    from anaphora.engine import AsyncEngine, EngineConfig
+    from anaphora.engine import AsyncEngine, EngineConfig, EngineDescription
+    from anaphora.server.frontends.asides import Setup
     from anaphora.server.settings import ServerSettings
+    from anaphora.server.traffic_rows import RowMaker
 
-SWITCH_INTERVAL_S = 0.00005
-"""How long one thread of Python may keep another from running. Engine and event loop hand a request to and fro, and at
-Python's 5 ms each hand-over may wait that long: a hit of 30 000 tokens then takes three times the host's time."""
-LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _log = logging.getLogger(__name__)
 
 
@@ -48,12 +47,11 @@ def serve(given: dict[str, Any], config: Path | None, dry_run: bool) -> None:
     import uvloop
 
     from anaphora.checkpoints import TerminalProgress, find_checkpoint
-    from anaphora.server.listener import bind
+    from anaphora.server.process_setup import set_up_process
 
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt="%H:%M:%S")
+    set_up_process()
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(bind(settings.host, settings.port))
+        listeners = stack.enter_context(_listeners(settings))
         log_file = None if settings.request_log is None else stack.enter_context(_request_log(settings.request_log))
         with TerminalProgress() as progress:
             checkpoint = find_checkpoint(
@@ -61,8 +59,11 @@ def serve(given: dict[str, Any], config: Path | None, dry_run: bool) -> None:
             )
         _log.info("settings: %s", json.dumps(told))
         for_server = server_settings(settings, checkpoint.name)
+        plan = Plan(settings, for_engine, for_server, checkpoint, listeners, log_file)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, for_engine, for_server, checkpoint, listener, log_file))
+            has_failed = runner.run(_serve(plan) if settings.api_server_count == 0 else _serve_from_front_ends(plan))
+    if has_failed:
+        raise typer.Exit(1)
 
 
 def shown(settings: ServeSettings) -> dict[str, Any]:
@@ -108,43 +109,115 @@ def server_settings(settings: ServeSettings, model_name: str) -> "ServerSettings
 
 def _require_engine() -> None:
     """Look for what the extra brings, without the seconds that importing it takes: the port comes first."""
-    for module in ("torch", "starlette", "uvicorn", "httptools", "uvloop"):
+    for module in ("torch", "starlette", "uvicorn", "httptools", "uvloop", "msgspec"):
         if importlib.util.find_spec(module) is None:
             raise MissingExtraError(f"serve needs {module}: pip install 'anaphora[engine]'")
 
 
-async def _serve(
-    settings: ServeSettings,
-    for_engine: "EngineConfig",
-    for_server: "ServerSettings",
-    checkpoint: "Checkpoint",
-    listener: socket.socket,
-    log_file: IO[str] | None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is known before the model is loaded."""
+
+    settings: ServeSettings
+    for_engine: "EngineConfig"
+    for_server: "ServerSettings"
+    checkpoint: "Checkpoint"
+    listeners: list[socket.socket]
+    log_file: IO[str] | None
+
+
+@contextlib.contextmanager
+def _listeners(settings: ServeSettings) -> Iterator[list[socket.socket]]:
+    """One for each process that will accept connections; closed at the end."""
+    from anaphora.server.listener import bind, bind_shared
+
+    if settings.api_server_count == 0:
+        with bind(settings.host, settings.port) as listener:
+            yield [listener]
+    else:
+        with bind_shared(settings.host, settings.port, settings.api_server_count) as listeners:
+            yield listeners
+
+
+async def _serve(plan: Plan) -> bool:
+    """All in this process. Whether it ended because the engine failed."""
     from anaphora.engine import AsyncEngine
     from anaphora.server.app import build_app
     from anaphora.server.logged_backend import LoggedBackend
     from anaphora.server.process import ServerProcess
     from anaphora.server.stats_log import log_stats
     from anaphora.server.traffic_log import TrafficLog
+    from anaphora.server.traffic_rows import RowMaker
 
-    engine = await AsyncEngine.start(for_engine, checkpoint=checkpoint)
-    _log_banner(settings, for_server, engine)
-    log = None if log_file is None else TrafficLog(log_file, engine, settings.request_log_content)
+    settings = plan.settings
+    engine = await AsyncEngine.start(plan.for_engine, checkpoint=plan.checkpoint)
+    _log_banner(settings, plan.for_server, engine)
+    log = None
+    if plan.log_file is not None:
+        log = TrafficLog(plan.log_file, RowMaker.now(settings.request_log_content, settings.block_size))
+        log.note_start(engine)
     process = ServerProcess(
-        build_app(engine if log is None else LoggedBackend(engine, log), for_server),
+        build_app(engine if log is None else LoggedBackend(engine, log), plan.for_server),
         stop_engine=lambda drain_s: engine.shutdown(drain_s=drain_s),
         drain_s=settings.drain_seconds,
         access_log=settings.access_log,
     )
-    stats = asyncio.create_task(log_stats(engine))
+    tasks = [asyncio.create_task(log_stats(engine.stats)), asyncio.create_task(process.end_after(engine.has_died))]
     try:
-        await process.serve(sockets=[listener])
+        await process.serve(sockets=plan.listeners)
     finally:
-        stats.cancel()
+        for task in tasks:
+            task.cancel()
         await engine.shutdown(drain_s=0)
         if log is not None:
             await asyncio.to_thread(log.close)
+    return process.has_failed
+
+
+async def _serve_from_front_ends(plan: Plan) -> bool:
+    """The engine here, HTTP and text in processes of their own. Whether it ended although nobody asked for it."""
+    from anaphora.engine import EngineHost
+    from anaphora.server.frontends.supervisor import Supervisor
+    from anaphora.server.process import on_stop_signals
+    from anaphora.server.stats_log import log_stats
+    from anaphora.server.traffic_rows import RowMaker
+
+    settings = plan.settings
+    rows = RowMaker.now(settings.request_log_content, settings.block_size)
+    supervisor = Supervisor(plan.listeners, _front_end_setup(plan, rows))
+    await supervisor.spawn()
+    try:
+        host = await EngineHost.start(plan.for_engine, checkpoint=plan.checkpoint)
+    except BaseException:
+        supervisor.kill()
+        await supervisor.ended()
+        raise
+    _log_banner(settings, plan.for_server, host.description)
+    if plan.log_file is not None:
+        plan.log_file.write(json.dumps(rows.start(host.description)) + "\n")
+    stats = asyncio.create_task(log_stats(host.stats))
+    try:
+        with on_stop_signals(supervisor.heed):
+            supervisor.welcome(host)
+            await supervisor.ended()
+    finally:
+        stats.cancel()
+        supervisor.kill()
+        await host.shutdown()
+    return supervisor.has_failed
+
+
+def _front_end_setup(plan: Plan, rows: "RowMaker") -> "Setup":
+    from anaphora.server.frontends.asides import RequestLogSetup, Setup
+
+    path = plan.settings.request_log
+    return Setup(
+        settings=plan.for_server,
+        model_folder=str(plan.checkpoint.path.resolve()),
+        drain_s=plan.settings.drain_seconds,
+        access_log=plan.settings.access_log,
+        request_log=None if path is None else RequestLogSetup(path, rows),
+    )
 
 
 def _request_log(path: str) -> IO[str]:
@@ -153,7 +226,9 @@ def _request_log(path: str) -> IO[str]:
     return open_log_file(Path(path))
 
 
-def _log_banner(settings: ServeSettings, for_server: "ServerSettings", engine: "AsyncEngine") -> None:
+def _log_banner(
+    settings: ServeSettings, for_server: "ServerSettings", engine: "AsyncEngine | EngineDescription"
+) -> None:
     """What is served and how; the effective prefix caching above all."""
     _log.info("serving %s as %s", engine.model_name, ", ".join(for_server.served_model_names))
     if settings.enable_prefix_caching:

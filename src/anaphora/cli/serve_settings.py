@@ -139,6 +139,15 @@ class ServeSettings:
     max_choices: Annotated[
         int, Ge(1), Flag("Server", "Most answers of one request: its prompts times n.", "CHOICES")
     ] = 128
+    api_server_count: Annotated[
+        int,
+        Interval(ge=0, le=64),
+        Flag(
+            "Server",
+            "Processes for HTTP and tokenising beside the engine; 0 does all in one.",
+            "PROCESSES",
+        ),
+    ] = 0
     access_log: Annotated[bool, Flag("Server", "Log a line per request.")] = True
     request_log: Annotated[
         str | None,

@@ -9,9 +9,12 @@ from anaphora.engine.openmp import spin_briefly
 if TYPE_CHECKING:
     from anaphora.engine.async_engine import AsyncEngine as AsyncEngine
     from anaphora.engine.cache_operations import CacheOperations as CacheOperations
-    from anaphora.engine.cache_operations import PinnedPrefixes as PinnedPrefixes
     from anaphora.engine.config import EngineConfig as EngineConfig
     from anaphora.engine.config import KVCapacity as KVCapacity
+    from anaphora.engine.core_port import EngineDescription as EngineDescription
+    from anaphora.engine.core_questions import PinnedPrefixes as PinnedPrefixes
+    from anaphora.engine.engine_client import EngineClient as EngineClient
+    from anaphora.engine.engine_host import EngineHost as EngineHost
     from anaphora.engine.llm import LLM as LLM
     from anaphora.engine.llm import GenerationResult as GenerationResult
     from anaphora.engine.outputs import EngineUsage as EngineUsage
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from anaphora.engine.outputs import RequestOutput as RequestOutput
     from anaphora.engine.outputs import RequestTimes as RequestTimes
     from anaphora.engine.outputs import TokenLogprob as TokenLogprob
+    from anaphora.engine.remote.remote_caller import RemoteCaller as RemoteCaller
+    from anaphora.engine.remote.remote_port import RemotePort as RemotePort
     from anaphora.engine.request import GenerationRequest as GenerationRequest
     from anaphora.engine.sampling_params import MAX_LOGPROBS as MAX_LOGPROBS
     from anaphora.engine.sampling_params import SamplingParams as SamplingParams
@@ -35,10 +40,16 @@ keep_few_products()  # before any module of this room imports torch
 
 _HOMES = {
     "async_engine": ("AsyncEngine",),
-    "cache_operations": ("CacheOperations", "PinnedPrefixes"),
+    "cache_operations": ("CacheOperations",),
     "config": ("EngineConfig", "KVCapacity"),
+    "core_port": ("EngineDescription",),
+    "core_questions": ("PinnedPrefixes",),
+    "engine_client": ("EngineClient",),
+    "engine_host": ("EngineHost",),
     "llm": ("LLM", "GenerationResult"),
     "outputs": ("EngineUsage", "FinishReason", "PositionLogprobs", "RequestOutput", "RequestTimes", "TokenLogprob"),
+    "remote.remote_caller": ("RemoteCaller",),
+    "remote.remote_port": ("RemotePort",),
     "request": ("GenerationRequest",),
     "sampling_params": ("MAX_LOGPROBS", "SamplingParams"),
     "stats": ("EngineStats",),

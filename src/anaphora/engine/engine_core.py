@@ -3,16 +3,14 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from anaphora.engine.active_request import ActiveRequest
+from anaphora.engine.core_output import CoreOutput
 from anaphora.engine.model_runner import Runner
-from anaphora.engine.outputs import FinishReason, PositionLogprobs
 from anaphora.engine.request import GenerationRequest, check_request
 from anaphora.engine.sampler import SampledToken
 from anaphora.engine.stats import EngineCounters, EngineStats, take_snapshot
-from anaphora.errors import AnaphoraError, EngineDeadError, EngineStepError, PinError, RequestError
-from anaphora.kvcache.ledger import Ledger
+from anaphora.errors import EngineDeadError, EngineStepError, PinError, RequestError
 from anaphora.kvcache.pins import Pin
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.kvcache.tree_dump import TreeNode
@@ -25,31 +23,6 @@ MAX_FAILED_STEPS = 3
 """So many steps in a row may fail before the engine gives up."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreOutput:
-    """What one step brought one request. With ``error`` or a ``finish_reason`` it is the last."""
-
-    request_id: RequestId
-    token_id: int | None = None
-    logprobs: PositionLogprobs | None = None
-    prompt_logprobs: tuple[PositionLogprobs | None, ...] | None = None
-    finish_reason: FinishReason | None = None
-    stop_reason: int | None = None
-    ledger: Ledger | None = None
-    """``None`` only if the request was never admitted."""
-    num_recomputed_tokens: int = 0
-    scheduled_s: float | None = None
-    """When the request was first in a step (``time.monotonic``)."""
-    stepped_s: float = field(default_factory=time.monotonic)
-    """When this step ended."""
-    error: AnaphoraError | None = None
-
-    @property
-    def is_last(self) -> bool:
-        """Whether nothing more comes for this request."""
-        return self.error is not None or self.finish_reason is not None
 
 
 class EngineCore:

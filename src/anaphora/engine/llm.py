@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from anaphora.engine.config import EngineConfig
-from anaphora.engine.engine_core import CoreOutput, EngineCore
+from anaphora.engine.core_output import CoreOutput
+from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.output_processor import OutputProcessor
 from anaphora.engine.outputs import EngineUsage, FinishReason, PositionLogprobs, RequestOutput, RequestTimes
 from anaphora.engine.request import GenerationRequest

@@ -1,6 +1,6 @@
 """Token ids of one request to text, piece by piece, until a stop token, a stop string or the limit ends it."""
 
-from anaphora.engine.engine_core import CoreOutput
+from anaphora.engine.core_output import CoreOutput
 from anaphora.engine.outputs import EngineUsage, RequestOutput, RequestTimes
 from anaphora.engine.request import GenerationRequest
 from anaphora.engine.stop_strings import StopStringFinder

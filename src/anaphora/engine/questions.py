@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from anaphora.engine.engine_core import CoreOutput, EngineCore
+from anaphora.engine.core_output import CoreOutput
+from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.worker import Command
 from anaphora.errors import EngineDeadError
 

@@ -5,7 +5,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from anaphora.engine.engine_core import CoreOutput, EngineCore
+from anaphora.engine.core_output import CoreOutput
+from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.startup import LoadedEngine
 from anaphora.engine.stats import EngineStats
 

@@ -18,22 +18,25 @@ from anaphora.server.latency import LatencyHistograms
 from anaphora.server.metrics import Metrics
 from anaphora.server.openai_routes import OpenAIRoutes
 from anaphora.server.operator_routes import OperatorRoutes
+from anaphora.server.peers import Alone, Peers
 from anaphora.server.request_log import RequestLog
 from anaphora.server.settings import ServerSettings
 from anaphora.server.tokenizer_routes import TokenizerRoutes
 
 
-def build_app(backend: Backend, settings: ServerSettings) -> Starlette:
-    """The server for one engine. It neither starts nor stops the engine."""
+def build_app(backend: Backend, settings: ServerSettings, peers: Peers | None = None) -> Starlette:
+    """The server for one engine, one of several with ``peers``. It neither starts nor stops the engine."""
+    peers = peers or Alone()
     access = Access(settings)
     latencies = LatencyHistograms()
     log = RequestLog(backend.tokenizer)
     api = Api(backend, settings, access)
     openai = OpenAIRoutes(api, Answerer(backend, latencies, log))
     text = TokenizerRoutes(api)
-    metrics = Metrics(backend, latencies, settings.served_model_names[0], is_public=settings.public_metrics)
+    name, is_public = settings.served_model_names[0], settings.public_metrics
+    metrics = Metrics(backend, latencies, name, peers=peers, is_public=is_public)
     cache = CacheRoutes(api)
-    operator = OperatorRoutes(backend, access, metrics, log)
+    operator = OperatorRoutes(backend, access, metrics, log, peers)
     return Starlette(
         routes=[
             Route("/v1/chat/completions", openai.chat_completions, methods=["POST"]),

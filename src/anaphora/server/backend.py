@@ -1,4 +1,4 @@
-"""What the server needs of an engine. ``AsyncEngine`` is one; the tests have a scripted one."""
+"""What the server needs of an engine. ``EngineClient`` is one; the tests have a scripted one."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -33,7 +33,8 @@ class Backend(Protocol):
     def generate(self, request: GenerationRequest) -> AsyncGenerator[RequestOutput, None]:
         """Outputs until one has a ``finish_reason``. Closing it early aborts the request and frees its blocks."""
 
-    def stats(self) -> EngineStats: ...
+    async def fetch_stats(self) -> EngineStats:
+        """The picture after the last step; whoever has seen a request's last output finds it counted."""
 
     async def reset_prefix_cache(self) -> bool:
         """Forget all cached blocks; ``False`` while blocks are in use, and then nothing was reset."""

@@ -29,7 +29,7 @@ class CacheRoutes:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._cache = api.backend.cache
-        self._tenants = Tenants(api.access.key_digests)
+        self._tenants = Tenants(api.access.key_digests, api.settings.tenant_secret)
 
     async def pin(self, http: Request) -> Response:
         """``POST /cache/pins``: keep what is cached of a prompt. ``num_tokens`` of ``prompt_tokens`` are pinned."""

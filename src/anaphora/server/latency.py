@@ -2,8 +2,10 @@
 
 import time
 from bisect import bisect_left
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+
+from pydantic_core import from_json, to_json
 
 from anaphora.engine import RequestOutput, RequestTimes
 
@@ -74,6 +76,16 @@ class Histogram:
         self._counts[bisect_left(self.bounds_s, seconds)] += 1
         self.sum_s += seconds
 
+    def numbers(self) -> list[float]:
+        """The sum, then the counts of each interval between bounds."""
+        return [self.sum_s, *self._counts]
+
+    def add(self, numbers: Sequence[float]) -> None:
+        """Count what another histogram of the same bounds has counted; ``numbers`` are its :meth:`numbers`."""
+        sum_s, *counts = numbers
+        self.sum_s += sum_s
+        self._counts = [own + int(more) for own, more in zip(self._counts, counts, strict=True)]
+
     def cumulative(self) -> list[tuple[str, float]]:
         """(upper bound, number of observations at most that), the last for ``+Inf``: Prometheus' buckets."""
         buckets, total = [], 0
@@ -92,6 +104,29 @@ class LatencyHistograms:
         self.e2e_request_latency = Histogram(REQUEST_BOUNDS_S)
         self.request_queue_time = Histogram(REQUEST_BOUNDS_S)
         self.request_prefill_time = Histogram(REQUEST_BOUNDS_S)
+
+    @property
+    def _all(self) -> tuple[Histogram, ...]:
+        return (
+            self.time_to_first_token,
+            self.inter_token_latency,
+            self.e2e_request_latency,
+            self.request_queue_time,
+            self.request_prefill_time,
+        )
+
+    def packed(self) -> bytes:
+        """All counts, for :meth:`total` in another process."""
+        return to_json([histogram.numbers() for histogram in self._all])
+
+    @classmethod
+    def total(cls, parts: Iterable[bytes]) -> "LatencyHistograms":
+        """The sum of what several processes have counted; each part is a :meth:`packed`."""
+        total = cls()
+        for part in parts:
+            for histogram, numbers in zip(total._all, from_json(part), strict=True):
+                histogram.add(numbers)
+        return total
 
     async def observe(self, outputs: AsyncGenerator[RequestOutput, None]) -> AsyncGenerator[RequestOutput, None]:
         """The same outputs; their times are counted as they pass."""

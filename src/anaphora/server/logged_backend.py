@@ -44,8 +44,8 @@ class LoggedBackend:
     def generate(self, request: GenerationRequest) -> AsyncGenerator[RequestOutput, None]:
         return self._generate(request, self._backend.generate(request))
 
-    def stats(self) -> EngineStats:
-        return self._backend.stats()
+    async def fetch_stats(self) -> EngineStats:
+        return await self._backend.fetch_stats()
 
     async def reset_prefix_cache(self) -> bool:
         was_reset = await self._backend.reset_prefix_cache()

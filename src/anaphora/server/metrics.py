@@ -13,34 +13,56 @@ from prometheus_client.registry import Collector
 from anaphora.engine import EngineStats, Reason
 from anaphora.server.backend import Backend
 from anaphora.server.latency import Histogram, LatencyHistograms
+from anaphora.server.peers import Alone, Peers, Topic
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Metrics(Collector):
-    """All series of one server, labelled ``model_name`` and ``engine`` (always ``0``: there is one).
+class Metrics:
+    """What a scrape gets. ``is_public``: everybody may read it, so tokens are counted by the classes that tenants see.
 
-    ``is_public``: everybody may read them, so tokens are counted by the classes that tenants see. Else whoever guesses
-    another tenant's prompt could watch ``isolated`` grow.
+    Else whoever guesses another tenant's prompt could watch ``isolated`` grow.
     """
 
     def __init__(
-        self, backend: Backend, latencies: LatencyHistograms, model_name: str, *, is_public: bool = False
+        self,
+        backend: Backend,
+        latencies: LatencyHistograms,
+        model_name: str,
+        *,
+        peers: Peers | None = None,
+        is_public: bool = False,
     ) -> None:
         self._backend = backend
+        self._model_name = model_name
+        self._is_public = is_public
+        self._peers = peers or Alone()
+        self._peers.answer(Topic.LATENCIES, lambda _: latencies.packed())
+
+    async def text(self) -> bytes:
+        """The exposition in Prometheus' text format: the engine's counts, and the latencies of all front ends."""
+        latencies = LatencyHistograms.total(await self._peers.gather(Topic.LATENCIES))
+        stats = await self._backend.fetch_stats()
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(Exposition(self._backend, stats, latencies, self._model_name, is_public=self._is_public))
+        return generate_latest(registry)
+
+
+class Exposition(Collector):
+    """All series of one moment, labelled ``model_name`` and ``engine`` (always ``0``: there is one)."""
+
+    def __init__(
+        self, backend: Backend, stats: EngineStats, latencies: LatencyHistograms, model_name: str, *, is_public: bool
+    ) -> None:
+        self._backend = backend
+        self._stats = stats
         self._latencies = latencies
         self._labels = {"model_name": model_name, "engine": "0"}
         self._is_public = is_public
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-
-    def text(self) -> bytes:
-        """The exposition in Prometheus' text format."""
-        return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """All families as they are now (the registry calls this)."""
-        stats = self._backend.stats()
+        """All families (the registry calls this)."""
+        stats = self._stats
         for name, value, help_text in _counters(stats):
             yield self._counter(name, help_text, {(): value})
         tokens_by_reason = stats.tokens_by_tenant_reason if self._is_public else stats.tokens_by_reason

@@ -1,5 +1,6 @@
 """The routes that are about the server: health, version, metrics, and what only the operator may do."""
 
+from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,17 +12,19 @@ from anaphora.server.backend import Backend
 from anaphora.server.errors import CacheInUseError
 from anaphora.server.json_response import json_response
 from anaphora.server.metrics import CONTENT_TYPE, Metrics
+from anaphora.server.peers import Peers, Topic
 from anaphora.server.request_log import MAX_REMEMBERED_ANSWERS, RequestLog
 
 
 class OperatorRoutes:
     """Endpoints beside the API."""
 
-    def __init__(self, backend: Backend, access: Access, metrics: Metrics, log: RequestLog) -> None:
+    def __init__(self, backend: Backend, access: Access, metrics: Metrics, log: RequestLog, peers: Peers) -> None:
         self._backend = backend
         self._access = access
         self._metrics = metrics
-        self._log = log
+        self._peers = peers
+        peers.answer(Topic.ACCOUNTS, log.packed_accounts)
 
     async def health(self, http: Request) -> Response:
         """``GET /health``: 200 while the engine runs, 503 afterwards. Open to all."""
@@ -36,7 +39,7 @@ class OperatorRoutes:
     async def metrics(self, http: Request) -> Response:
         """``GET /metrics`` in Prometheus' text format."""
         self._access.require_metrics_reader(http)
-        return Response(self._metrics.text(), media_type=CONTENT_TYPE)
+        return Response(await self._metrics.text(), media_type=CONTENT_TYPE)
 
     async def reset_prefix_cache(self, http: Request) -> Response:
         """``POST /reset_prefix_cache``: all cached blocks are forgotten, or none (409) while requests hold some."""
@@ -49,7 +52,7 @@ class OperatorRoutes:
         """``GET /cache/requests/{id}``: the ledgers of one of the last answers, in the operator's view."""
         self._access.require_operator(http)
         answer_id = http.path_params["id"]
-        accounts = self._log.accounts(answer_id)
-        if accounts is None:
+        found = next(filter(None, await self._peers.gather(Topic.ACCOUNTS, answer_id)), None)
+        if found is None:
             raise HTTPException(404, f"no answer {answer_id!r} among the last {MAX_REMEMBERED_ANSWERS}")
-        return json_response({"id": answer_id, "requests": accounts})
+        return json_response({"id": answer_id, "requests": from_json(found)})

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 
 import uvicorn
@@ -24,10 +24,17 @@ class ServerProcess(uvicorn.Server):
     """Serves until SIGINT or SIGTERM; then no new request is taken and the running ones may end.
 
     ``stop_engine`` is called with ``drain_s`` when the end begins, and returns when no request runs any more.
+    ``tell_ready`` is called when it listens.
     """
 
     def __init__(
-        self, app: ASGIApp, *, stop_engine: Callable[[float], Awaitable[None]], drain_s: float, access_log: bool
+        self,
+        app: ASGIApp,
+        *,
+        stop_engine: Callable[[float], Awaitable[None]],
+        drain_s: float,
+        access_log: bool,
+        tell_ready: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -45,25 +52,30 @@ class ServerProcess(uvicorn.Server):
         )
         self._stop_engine = stop_engine
         self._drain_s = drain_s
+        self._tell_ready = tell_ready
+        self.has_failed = False
+        """Whether it ends because of a failure."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """A second Ctrl-C does not wait. Unlike uvicorn's own way, signals are not raised again afterwards."""
-        loop = asyncio.get_running_loop()
-        handled = (signal.SIGINT, signal.SIGTERM)
-        for sig in handled:
-            loop.add_signal_handler(sig, self.handle_exit, sig, None)
-        try:
+        with on_stop_signals(lambda sig: self.handle_exit(sig, None)):
             yield
-        finally:
-            for sig in handled:
-                loop.remove_signal_handler(sig)
+
+    async def end_after(self, failure: asyncio.Event) -> None:
+        """End once ``failure`` is set: what serves nothing any more should not look alive."""
+        await failure.wait()
+        if not self.should_exit:
+            self.has_failed = True
+            self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and say so."""
         await super().startup(sockets)
-        for listener in sockets or ():
-            _log.info("Application startup complete: %s (Ctrl-C ends it)", url_of(listener))
+        if self._tell_ready is not None:
+            self._tell_ready()
+        else:
+            log_ready(sockets or ())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, let requests end within the limit, end the engine."""
@@ -76,3 +88,23 @@ class ServerProcess(uvicorn.Server):
                 await asyncio.wait(self.server_state.tasks, timeout=GRACE_S)
         else:
             await draining
+
+
+@contextmanager
+def on_stop_signals(stop: Callable[[signal.Signals], object]) -> Generator[None, None, None]:
+    """Within this, SIGINT and SIGTERM call ``stop`` in the running loop, each time one comes."""
+    loop = asyncio.get_running_loop()
+    handled = (signal.SIGINT, signal.SIGTERM)
+    for sig in handled:
+        loop.add_signal_handler(sig, stop, sig)
+    try:
+        yield
+    finally:
+        for sig in handled:
+            loop.remove_signal_handler(sig)
+
+
+def log_ready(listeners: Iterable[socket.socket]) -> None:
+    """Say that the server serves, and where."""
+    for listener in listeners:
+        _log.info("Application startup complete: %s (Ctrl-C ends it)", url_of(listener))

@@ -3,6 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from pydantic_core import to_json
+
 from anaphora.engine import EngineUsage
 from anaphora.protocol.answers import RequestAccount
 from anaphora.server.usage import ledger_view
@@ -28,6 +30,11 @@ class RequestLog:
         """One account per engine request, or ``None`` for an answer that is not, or no longer, known."""
         usages = self._usages.get(answer_id)
         return None if usages is None else [self._account(usage) for usage in usages]
+
+    def packed_accounts(self, answer_id: str) -> bytes:
+        """:meth:`accounts` as JSON; nothing if the answer is not known."""
+        accounts = self.accounts(answer_id)
+        return b"" if accounts is None else to_json(accounts)
 
     def _account(self, usage: EngineUsage) -> RequestAccount:
         return {

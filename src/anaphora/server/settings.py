@@ -1,6 +1,7 @@
 """The server's own settings, as one frozen value. What the engine needs is in ``EngineConfig``."""
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 
 DEFAULT_MAX_BODY_BYTES = 16 * 2**20
 DEFAULT_MAX_CHOICES = 128
@@ -21,6 +22,8 @@ class ServerSettings:
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     max_choices: int = DEFAULT_MAX_CHOICES
     """Prompts times ``n`` of one HTTP request."""
+    tenant_secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """Of one start of the server: with it, salts have names that tell nothing of them (:mod:`.tenants`)."""
 
     def __post_init__(self) -> None:
         assert self.served_model_names

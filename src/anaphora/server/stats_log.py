@@ -3,20 +3,20 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 
 from anaphora.engine import EngineStats
-from anaphora.server.backend import Backend
 
 INTERVAL_S = 5.0
 _log = logging.getLogger(__name__)
 
 
-async def log_stats(backend: Backend, interval_s: float = INTERVAL_S) -> None:
+async def log_stats(stats: Callable[[], EngineStats], interval_s: float = INTERVAL_S) -> None:
     """Log what went on in each interval, until cancelled; nothing went on, nothing is logged."""
-    before, then = backend.stats(), time.monotonic()
+    before, then = stats(), time.monotonic()
     while True:
         await asyncio.sleep(interval_s)
-        after, now = backend.stats(), time.monotonic()
+        after, now = stats(), time.monotonic()
         line = stats_line(before, after, now - then)
         if line is not None:
             _log.info(line)

@@ -20,12 +20,13 @@ NO_KEY = "default"
 class Tenants:
     """Namespaces and their names."""
 
-    def __init__(self, key_digests: Sequence[bytes]) -> None:
+    def __init__(self, key_digests: Sequence[bytes], secret: bytes | None = None) -> None:
+        """``secret``: a start's own, if several processes are to use the same names."""
         self._digests: dict[str, bytes | None] = {f"key-{number}": key for number, key in enumerate(key_digests, 1)}
         if not key_digests:
             self._digests[NO_KEY] = None
         self._names = {namespace_of(digest, None): name for name, digest in self._digests.items()}
-        self._secret = secrets.token_bytes(32)
+        self._secret = secret or secrets.token_bytes(32)
 
     def name(self, namespace: Namespace) -> str:
         """The name of a namespace that :func:`namespace_of` made for one of the keys."""

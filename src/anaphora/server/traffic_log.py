@@ -4,19 +4,18 @@ What comes faster than it can be written is left out and counted in the log; aft
 logged, and that is said once.
 """
 
+import io
 import json
 import logging
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from anaphora.errors import ConfigError
-from anaphora.server.backend import Backend
-from anaphora.server.traffic_rows import Content, RowMaker, Served
+from anaphora.server.traffic_rows import DescribedEngine, RowMaker, Served
 
 MAX_UNWRITTEN = 1024
 """Rows that may wait for the disk."""
@@ -38,7 +37,8 @@ def open_log_file(path: Path) -> IO[str]:
             head = file.read(len(_HEAD))
         if head and head != _HEAD:
             raise ConfigError(f"request log {path} holds something else: name another file")
-        return path.open("a", encoding="utf-8")
+        # unbuffered: each row is one write, so that several front ends can append to one file
+        return io.TextIOWrapper(path.open("ab", buffering=0), encoding="utf-8", write_through=True)
     except OSError as error:
         raise ConfigError(f"cannot write the request log {path}: {error.strerror or error}") from error
 
@@ -46,20 +46,20 @@ def open_log_file(path: Path) -> IO[str]:
 class TrafficLog:
     """One start of the server in a request log. Its methods may be called from the event loop: they return at once."""
 
-    def __init__(
-        self, file: IO[str], backend: Backend, content: Content, *, max_unwritten: int = MAX_UNWRITTEN
-    ) -> None:
+    def __init__(self, file: IO[str], rows: RowMaker, *, max_unwritten: int = MAX_UNWRITTEN) -> None:
+        """``file`` is closed by :meth:`close`."""
         self._file = file
-        self._rows = RowMaker(
-            content=content, started_s=time.time(), clock_s=time.monotonic(), block_size=backend.config.block_size
-        )
+        self._rows = rows
         self._queue: queue.Queue[Row | None] = queue.Queue(max_unwritten)
         self._num_lost = 0
         self._has_failed = False
-        start = self._rows.start(backend)
-        self._queue.put(lambda: start)
         self._thread = threading.Thread(target=self._write_all, name="anaphora-request-log", daemon=True)
         self._thread.start()
+
+    def note_start(self, engine: DescribedEngine) -> None:
+        """Log the start itself: once, before all else."""
+        start = self._rows.start(engine)
+        self._put(lambda: start)
 
     def append(self, served: Served) -> None:
         """Log a request that has ended."""

@@ -7,14 +7,14 @@ and nothing else can be told from them. (Token ids, in contrast, are the prompt 
 
 import hashlib
 import secrets
+import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from anaphora import __version__
-from anaphora.engine import GenerationRequest, RequestOutput
-from anaphora.server.backend import Backend
+from anaphora.engine import EngineConfig, GenerationRequest, KVCapacity, RequestOutput
 
 FORMAT_VERSION = 1
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
@@ -22,6 +22,16 @@ DIGEST_BYTES = 8
 """With a million blocks, the odds that two that differ have one digest are 1 to 37 million."""
 
 Content = Literal["digests", "token-ids"]
+
+
+class DescribedEngine(Protocol):
+    """What the first row tells of an engine."""
+
+    @property
+    def config(self) -> EngineConfig: ...
+
+    @property
+    def kv_capacity(self) -> KVCapacity: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +53,22 @@ class RowMaker:
     started_s: float
     clock_s: float
     block_size: int
-    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    secret: bytes = field(repr=False)
 
-    def start(self, backend: Backend) -> dict[str, Any]:
+    @classmethod
+    def now(cls, content: Content, block_size: int) -> "RowMaker":
+        """Of a start at this moment."""
+        return cls(
+            content=content,
+            started_s=time.time(),
+            clock_s=time.monotonic(),
+            block_size=block_size,
+            secret=secrets.token_bytes(32),
+        )
+
+    def start(self, engine: DescribedEngine) -> dict[str, Any]:
         """The first row: what a simulation needs to know of the server."""
-        config = backend.config
+        config = engine.config
         return {
             "kind": "server",
             "format_version": FORMAT_VERSION,
@@ -55,7 +76,7 @@ class RowMaker:
             "started_s": self.started_s,
             "content": self.content,
             "block_size": self.block_size,
-            "num_blocks": backend.kv_capacity.num_blocks,
+            "num_blocks": engine.kv_capacity.num_blocks,
             "enable_prefix_caching": config.enable_prefix_caching,
             "eviction_policy": config.eviction_policy,
             "max_num_seqs": config.max_num_seqs,
@@ -94,7 +115,7 @@ class RowMaker:
         parent = b""
         for end in range(width, len(packed) + 1, width):
             block = parent + packed[end - width : end]
-            parent = hashlib.blake2b(block, digest_size=DIGEST_BYTES, key=self._secret).digest()
+            parent = hashlib.blake2b(block, digest_size=DIGEST_BYTES, key=self.secret).digest()
             digests.append(parent.hex())
         return digests
 
@@ -102,7 +123,7 @@ class RowMaker:
         """Empty for the tenant without key and salt."""
         if not namespace:
             return ""
-        digest = hashlib.blake2b(namespace.encode(), digest_size=DIGEST_BYTES, key=self._secret, person=b"tenant")
+        digest = hashlib.blake2b(namespace.encode(), digest_size=DIGEST_BYTES, key=self.secret, person=b"tenant")
         return digest.hexdigest()
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from anaphora.engine.engine_core import CoreOutput, EngineCore
+from anaphora.engine.core_output import CoreOutput
+from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.request import GenerationRequest
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.engine.startup import load_engine
