@@ -34,6 +34,9 @@ _TAIL_S = 60.0
 """So long the load goes on at most for the measured requests that are still unanswered."""
 _TEMPLATE_TOKENS = 96
 
+Due = Callable[[Stage], list[tuple[float, int]]]
+"""When requests of a trace are due in a stage, with their places in the trace; in order."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
@@ -79,11 +82,14 @@ class Planner:
         ignores_eos = await takes_ignore_eos(self.addresses["on"], self.model)
         if not ignores_eos:
             self.note("the target does not take ignore_eos: answers may end before --output-tokens")
-        if replay is None:
-            workload, exact = await self._chats(vocabulary, ignores_eos)
+        schedule: Callable[[Stage], list[tuple[float, int]]] | None = None
+        if replay is not None:
+            due = self._due(replay)
+            workload, exact = await self._replayed(replay, due, vocabulary, ignores_eos)
+            schedule = _numbered(due)
         else:
-            workload, exact = await self._replayed(replay, vocabulary, ignores_eos)
-        schedule = None if settings.loop == "closed" else self._poisson if replay is None else self._times_of(replay)
+            workload, exact = await self._chats(vocabulary, ignores_eos)
+            schedule = None if settings.loop == "closed" else self._poisson
         shares = Shares(self.addresses, workload, schedule, settings.warmup_s, self.capacity.per_process)
         return LoadPlan(stages, shares, self._pacing(), exact, ignores_eos)
 
@@ -161,8 +167,8 @@ class Planner:
             raise ConfigError("a trace of token ids leaves no room for words in front: use --arms flag or salt")
         return replay
 
-    def _times_of(self, replay: Replay) -> Callable[[Stage], list[tuple[float, int]]]:
-        """The trace's own times, without what does not fit the context or comes too late to matter."""
+    def _due(self, replay: Replay) -> Due:
+        """The trace's own times and places, without what does not fit the context or comes too late to matter."""
         settings = self.settings
         room = self.max_model_len
         lengths = [prompt.num_tokens + prompt.output_tokens + NONCE_TOKENS for prompt in replay.blocks]
@@ -191,11 +197,11 @@ class Planner:
         return times
 
     async def _replayed(
-        self, replay: Replay, vocabulary: Vocabulary, ignores_eos: bool
+        self, replay: Replay, due: Due, vocabulary: Vocabulary, ignores_eos: bool
     ) -> tuple[Callable[[Stage], AnyWorkload], bool]:
         """Prompts of a trace: as token ids where the target takes them, else as text."""
         if replay.verbatim:
-            return self._verbatim(replay, ignores_eos), True
+            return self._verbatim(replay, due, ignores_eos), True
         ids = await self._word_ids(vocabulary)
         if ids is None:
             self.note("the target takes no token ids: prompts of the trace go as text, one word a token")
@@ -203,7 +209,7 @@ class Planner:
         def workload(stage: Stage) -> BlockWorkload:
             return BlockWorkload(
                 asking=self._asking(stage, ignores_eos),
-                prompts=replay.blocks,
+                prompts=[replay.blocks[place] for _, place in due(stage)],
                 block_size=replay.block_size,
                 words=vocabulary.words,
                 word_ids=ids,
@@ -211,13 +217,14 @@ class Planner:
 
         return workload, vocabulary.exact
 
-    def _verbatim(self, replay: Replay, ignores_eos: bool) -> Callable[[Stage], AnyWorkload]:
+    def _verbatim(self, replay: Replay, due: Due, ignores_eos: bool) -> Callable[[Stage], AnyWorkload]:
         def workload(stage: Stage) -> VerbatimWorkload:
+            places = [place for _, place in due(stage)]
             return VerbatimWorkload(
                 asking=self._asking(stage, ignores_eos),
                 is_chat=replay.is_chat,
-                prompts=replay.verbatim,
-                output_tokens=replay.outputs,
+                prompts=[replay.verbatim[place] for place in places],
+                output_tokens=[replay.outputs[place] for place in places],
             )
 
         return workload
@@ -230,3 +237,8 @@ class Planner:
         if ids is None or len(ids) != len(vocabulary.words):
             return None
         return ids if await takes_token_ids(self.addresses["on"], self.model, ids) else None
+
+
+def _numbered(due: Due) -> Callable[[Stage], list[tuple[float, int]]]:
+    """The same with numbers from 0 in place of places in the trace: prompts that are not sent need not travel."""
+    return lambda stage: [(offset_s, number) for number, (offset_s, _) in enumerate(due(stage))]

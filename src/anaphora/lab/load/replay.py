@@ -46,9 +46,8 @@ def read_replay(
     trace = _with_blocks(read_trace(path, format_name=format_name, block_size=block_size))
     kinds = {type(request.prompt) for request in trace.requests}
     if len(kinds) > 1:
-        raise TraceError(
-            f"{path} mixes {' and '.join(sorted(kind.__name__ for kind in kinds))}s: replay one kind at a time"
-        )
+        names = " and ".join(sorted(f"{kind.__name__}s" for kind in kinds))
+        raise TraceError(f"{path} mixes {names}: replay one kind at a time")
     wanted = [request.num_output_tokens or default_output_tokens for request in trace.requests]
     if kinds != {HashedPrompt}:
         if shrink > 1:
