@@ -75,6 +75,20 @@ def test_a_kept_connection_that_dies_in_silence_is_tried_once_more_on_a_fresh_on
         ask(lambda *_: Canned(cut=True, writes=()))
 
 
+def test_a_connection_opened_ahead_that_dies_unused_is_tried_once_more_too() -> None:
+    answers = iter([Canned(cut=True, writes=()), as_json({"second": "try"})])
+
+    async def ahead() -> tuple[int, bytes]:
+        async with serving_at({"POST /x": lambda *_: next(answers)}) as port:
+            client, sink = HttpClient(BaseUrl.parse(f"127.0.0.1:{port}"), clock=itertools.count().__next__), Sink()
+            await client.open()
+            exchange = await client.exchange("POST", "/x", sink=sink)
+            await client.close()
+            return exchange.status, bytes(sink.body)
+
+    assert asyncio.run(ahead()) == (200, b'{"second": "try"}')
+
+
 def test_an_answer_cut_in_the_middle_is_incomplete() -> None:
     (exchange,), (sink,) = ask(lambda *_: Canned(writes=(b"half",), cut=True))
     assert (exchange.complete, sink.body) == (False, b"half")

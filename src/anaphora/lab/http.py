@@ -66,11 +66,10 @@ class HttpClient:
         request = self._encode(method, path, body)
         try:
             async with asyncio.timeout(timeout_s):
-                connection = await self._connect()
-                exchange = await self._converse(connection, request, sink)
-                if exchange is None and connection.num_exchanges > 1:  # the server had closed the kept connection
-                    connection = await self._connect(fresh=True)
-                    exchange = await self._converse(connection, request, sink)
+                kept = self._take_idle()
+                exchange = await self._converse(kept or await self._connect(), request, sink)
+                if exchange is None and kept is not None:  # the server had closed what stood, used before or not
+                    exchange = await self._converse(await self._connect(), request, sink)
         except TimeoutError as error:
             raise TargetError(f"{self._base} gave no complete answer within {timeout_s:g} s") from error
         if exchange is None:
@@ -92,12 +91,16 @@ class HttpClient:
             self._idle.pop().close()
         await asyncio.sleep(0)
 
-    async def _connect(self, *, fresh: bool = False) -> Connection:
-        while self._idle and not fresh:
+    def _take_idle(self) -> Connection | None:
+        """A connection that stands, if there is one."""
+        while self._idle:
             connection = self._idle.pop()
             if connection.is_idle:
                 return connection
             connection.close()
+        return None
+
+    async def _connect(self) -> Connection:
         if self._base.scheme == "https" and self._tls is None:
             self._tls = ssl.create_default_context()  # reads all authorities: once, not for every connection
         loop = asyncio.get_running_loop()
