@@ -96,6 +96,14 @@ class TokenBlocks:
             self.packed += self._tail.tobytes()
             del self._tail[:]
 
+    def extend(self, token_ids: Sequence[int]) -> None:
+        """Add tokens."""
+        self._tail.extend(token_ids)
+        end = len(self._tail) // self.block_size * self.block_size
+        if end:
+            self.packed += self._tail[:end].tobytes()
+            del self._tail[:end]
+
     def to_bytes(self) -> bytes:
         """All tokens in one piece."""
         return bytes(self.packed) + self._tail.tobytes()

@@ -192,6 +192,15 @@ class Request:
         self._output_token_ids.append(token_id)
         self.blocks.append(token_id)
 
+    def decode(self, token_ids: Sequence[int]) -> None:
+        """In as many steps, the last known token was computed and the next one sampled."""
+        assert self._status is RequestStatus.RUNNING, self
+        assert self._num_computed_tokens == self.num_tokens - 1, self
+        self._token_ids.extend(token_ids)
+        self._output_token_ids.extend(token_ids)
+        self.blocks.extend(token_ids)
+        self._num_computed_tokens = self._num_tokens_once_computed = self.num_tokens - 1
+
     def finish(self, reason: FinishReason, stop_reason: int | None = None) -> None:
         """The end."""
         assert self._status is not RequestStatus.FINISHED, self

@@ -1,12 +1,14 @@
 """Continuous batching: which tokens of which requests the next step computes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from anaphora.errors import PromptTooLongError, RequestError
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.manager import KVCacheManager
 from anaphora.scheduler.arrival_queue import ArrivalQueue
 from anaphora.scheduler.config import SchedulerConfig
+from anaphora.scheduler.decoding import decode, num_decode_steps
+from anaphora.scheduler.integrity import check_integrity
 from anaphora.scheduler.output import ScheduledRequest, SchedulerOutput
 from anaphora.scheduler.request import FinishReason, Request, RequestStatus
 from anaphora.scheduler.stats import SchedulerStats
@@ -40,6 +42,11 @@ class Scheduler:
     def num_running(self) -> int:
         """Requests that hold blocks."""
         return len(self._running)
+
+    @property
+    def running(self) -> Iterator[Request]:
+        """Those, in the order of their arrival."""
+        return iter(self._running)
 
     @property
     def num_waiting(self) -> int:
@@ -125,24 +132,30 @@ class Scheduler:
                 self.cache.withdraw(request.request_id)
         self.stats.num_failed_steps += 1
 
+    def num_decode_steps(self) -> int:
+        """How many of the next steps :meth:`decode` can take at once, if no request comes meanwhile.
+
+        All in which each running request decodes one token, none ends, and none is admitted.
+        """
+        assert self._step is None, "a step is open"
+        num_running, config = len(self._running), self.config
+        has_room = num_running < min(config.max_num_seqs, config.max_num_batched_tokens)
+        if not num_running or num_running > config.max_num_batched_tokens or (self._waiting and has_room):
+            return 0
+        return num_decode_steps(self._running, self.cache, self._max_tokens)
+
+    def decode(self, sampled: Mapping[RequestId, Sequence[int]]) -> None:
+        """Take several steps at once, at most :meth:`num_decode_steps`: what each running request samples in them."""
+        num_steps = decode(self._running, self.cache, sampled, self._num_scheduled_steps)
+        self._num_scheduled_steps += num_steps
+        self.stats.num_steps += num_steps
+        self.stats.num_computed_tokens += num_steps * len(self._running)
+
     def check_integrity(self) -> None:
         """Audit requests, queues and cache; an ``AssertionError`` names what is wrong."""
-        self.cache.check_integrity()
-        running, waiting = list(self._running), list(self._waiting)
-        assert len(running) + len(waiting) == len(self._requests)
-        for queue in (running, waiting):
-            assert [r.arrival for r in queue] == sorted({r.arrival for r in queue}), queue
-        assert all(r.status is RequestStatus.RUNNING for r in running), running
-        assert all(r.status in (RequestStatus.WAITING, RequestStatus.PREEMPTED) for r in waiting), waiting
-        assert {r.request_id for r in running} == set(self.cache.tables)
-        assert len(running) <= self.config.max_num_seqs
-        for request in running:
-            table = self.cache.tables[request.request_id]
-            assert table.tokens.num_tokens == request.num_tokens > request.num_computed_tokens, request
-            num_computed_blocks = -(-request.num_computed_tokens // self.cache.config.block_size)
-            assert table.num_indexed <= num_computed_blocks <= table.num_blocks, request
-        if self._step is None:
-            assert not any(table.pending for table in self.cache.tables.values())
+        assert len(self._running) + len(self._waiting) == len(self._requests)
+        assert len(self._running) <= self.config.max_num_seqs
+        check_integrity(list(self._running), list(self._waiting), self.cache, is_between_steps=self._step is None)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

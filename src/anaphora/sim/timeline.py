@@ -6,6 +6,7 @@ passes between two steps.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from anaphora.errors import PromptTooLongError
@@ -15,7 +16,7 @@ from anaphora.scheduler.config import SchedulerConfig
 from anaphora.scheduler.output import SchedulerOutput
 from anaphora.scheduler.request import Request
 from anaphora.scheduler.scheduler import Scheduler
-from anaphora.sim.latency import MS_PER_S, LatencyModel, work_of
+from anaphora.sim.latency import MS_PER_S, LatencyModel, StepWork, work_of
 from anaphora.sim.predict import SimulatedRequest
 from anaphora.types import RequestId
 
@@ -127,6 +128,9 @@ class _Clockwork:
         scheduler, timeline = self._scheduler, self._timeline
         while True:
             self._take_arrivals()
+            if (num_steps := scheduler.num_decode_steps()) > 1:
+                self._decode(num_steps)
+                continue
             output = scheduler.schedule()
             if output is None:
                 upcoming_s = self._arrivals.next_s
@@ -188,6 +192,25 @@ class _Clockwork:
                 sampled[request_id] = next(self._outputs[request_id])
         for request in self._scheduler.update(output, sampled):
             self._end(request, end_s)
+
+    def _decode(self, max_steps: int) -> None:
+        """The same for steps in which all decode, at once, until somebody comes whom the scheduler would look at."""
+        scheduler, timeline = self._scheduler, self._timeline
+        running = list(scheduler.running)
+        num_running, num_steps = len(running), 0
+        num_read = sum(request.num_tokens for request in running)
+        takes_arrivals = scheduler.num_waiting < self._num_ahead
+        upcoming_s = self._arrivals.next_s if takes_arrivals else None
+        while num_steps < max_steps and (upcoming_s is None or upcoming_s > self._now_s):
+            step_ms = self._latency.milliseconds(StepWork(1, num_running, num_running, num_read, num_read))
+            self._now_s += step_ms / MS_PER_S
+            timeline.busy_s += step_ms / MS_PER_S
+            num_read += num_running
+            num_steps += 1
+        timeline.num_steps += num_steps
+        timeline.max_running = max(timeline.max_running, num_running)
+        ids = [request.request_id for request in running]
+        scheduler.decode({request_id: list(islice(self._outputs[request_id], num_steps)) for request_id in ids})
 
     def _end(self, request: Request, end_s: float) -> None:
         served = self._served.pop(request.request_id)
