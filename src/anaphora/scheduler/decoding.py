@@ -49,10 +49,7 @@ def decode(
             due.setdefault(end - start - 1, {})[request] = end
     for step in range(num_steps):
         if step in due:
-            behind = _take_step(due[step], cache, first_step + step)
-            if behind and step + 1 < num_steps:  # in the order of arrival, as all others
-                later = {request: end + 1 for request, end in behind.items()} | due.get(step + 1, {})
-                due[step + 1] = dict(sorted(later.items(), key=lambda item: item[0].arrival))
+            _take_step(due[step], cache, first_step + step)
     return num_steps
 
 
@@ -64,18 +61,16 @@ def _ends_that_matter(start: int, num_steps: int, block_size: int) -> list[int]:
     return sorted({*firsts, *fulls})
 
 
-def _take_step(due: Mapping[Request, int], cache: KVCacheManager, step: int) -> dict[Request, int]:
-    """One step of the requests that it means anything to. Returns those that wait for another's block."""
+def _take_step(due: Mapping[Request, int], cache: KVCacheManager, step: int) -> None:
+    """One step of the requests that it means anything to, in the order of their arrival.
+
+    Of equal blocks the first one's is cached, and the others take it over in the same step: nobody falls behind.
+    """
     for request, end in due.items():
         table = cache.allocate(request.request_id, end, step=step)
         assert table is not None, "there are fewer blocks than were counted"
     for request, end in due.items():
         cache.commit(request.request_id, end)
-    size = cache.config.block_size
-    tables = cache.tables
-    if not cache.config.enable_prefix_caching:
-        return {}
-    return {request: end for request, end in due.items() if tables[request.request_id].num_indexed < end // size}
 
 
 def _is_behind(request: Request, cache: KVCacheManager) -> bool:
