@@ -25,6 +25,8 @@ HUES = {
     "slru": "#009e73",
     "s3fifo": "#e69f00",
 }
+MARKERS = {"lru": "s", "return-rate": "o", "belady": "v", "fifo": "x", "lfu": "+", "slru": "^", "s3fifo": "D"}
+STRONG = ("lru", "return-rate", "belady")
 PANELS = ("conversation, reporting half", "coding sessions, reporting half")
 
 
@@ -35,18 +37,36 @@ def hit_rates(results: Mapping[str, Any]) -> Figure:
     for axes, name in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         found = results["sets"][name]
         rates, shares = found["token_hit_rate"], [100 * share for share in found["shares"]]
-        for policy, hue in HUES.items():
-            if policy in rates:
-                values = [100 * rate for rate in rates[policy]]
-                style = "--" if policy == "belady" else "-"
-                axes.plot(shares, values, style, color=hue, marker="o", markersize=4, label=policy)
+        for policy in sorted(rates, key=lambda policy: (policy == "return-rate", policy in STRONG)):  # ours on top
+            values = [100 * rate for rate in rates[policy]]
+            axes.plot(
+                shares,
+                values,
+                "--" if policy == "belady" else "-",
+                color=HUES[policy],
+                linewidth=3 if policy == "lru" else 1.6 if policy in STRONG else 1,
+                marker=MARKERS[policy],
+                markersize=8 if policy == "lru" else 5,
+                label=f"{policy}{_NOTES.get(policy, '')}",
+            )
         axes.set_xscale("log", base=2)
         axes.set_xticks(shares, [f"{share:g}" for share in shares])
         axes.set_title(name)
         axes.set_xlabel("capacity, % of the working set")
         axes.set_ylabel("token hit rate, %")
-    axes.legend()
+    _legend_below(figure)
     return figure
+
+
+_NOTES = {"return-rate": " (the default)", "belady": " (the bound)"}
+
+
+def _legend_below(figure: Figure) -> None:
+    """One legend for all panels, which are alike but for lines that a panel may lack."""
+    lines = {
+        str(label): line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=len(lines), frameon=False)
 
 
 def returns_by_age(results: Mapping[str, Any]) -> Figure:
@@ -58,11 +78,12 @@ def returns_by_age(results: Mapping[str, Any]) -> Figure:
             chances = [100 * share for share in found["later by age"][turns]]
             axes.plot(ages, chances, color=hue, marker="o", markersize=4, label=turns)
         axes.set_xscale("log")
+        axes.set_xticks([1, 10, 100], ["1", "10", "100"])
         axes.set_ylim(bottom=0)
         axes.set_title(name)
         axes.set_xlabel("blocks stored since, % of the working set")
         axes.set_ylabel("chance that somebody still returns, %")
-    axes.legend()
+    _legend_below(figure)
     return figure
 
 
