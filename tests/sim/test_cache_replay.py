@@ -11,12 +11,13 @@ import pytest
 from anaphora.errors import TraceError
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.ledger import Reason
+from anaphora.kvcache.prompt_memory import PromptMemory
 from anaphora.sim.cache_replay import CacheReplay
 from anaphora.sim.prompt_blocks import PromptBlocks, cut_into_blocks
 from anaphora.sim.sweep import RunPlan, SimulatedRun, Sweep
 from anaphora.traces.reader import read_trace
 from anaphora.traces.request import TextPrompt, TokenPrompt, Trace, TraceRequest
-from anaphora.types import RequestId
+from anaphora.types import Namespace, RequestId
 
 DATA = Path(__file__).parents[1] / "data"
 CASES = DATA / "cases"
@@ -169,3 +170,17 @@ def test_published_figures_of_whole_traces() -> None:
     assert rates(run(conversation)) == [37.34, 37.36, 36.64]
     sessions = cut_into_blocks(read_trace(folder / "claude_code_sessions.jsonl.gz"))
     assert rates(run(sessions))[1] == pytest.approx(95.3, abs=0.05)
+
+
+def test_hashed_prompts_are_remembered_as_blocks_and_tails_by_their_lengths() -> None:
+    texts = [
+        PromptBlocks(Namespace(""), array("I", [7, 9]).tobytes(), num_tokens, 16, True, None, None).for_engine()
+        for num_tokens in (17, 18, 31)
+    ]
+    remembered = [text.to_bytes() for text in texts]
+    assert remembered == sorted(set(remembered)), "tails of other lengths are other prompts, the shorter ones first"
+    memory = PromptMemory(8)
+    memory.remember(remembered[0], RequestId("a"))
+    nearest = memory.nearest(remembered[2])
+    assert nearest is not None
+    assert (nearest.num_common_units, nearest.num_units, texts[0].tokens_per_unit) == (1, 1, 16)

@@ -28,7 +28,7 @@ class _HashedBlocks(_ReadyBlocks):
     """Four bytes stand for all tokens of a block. The core compares blocks as bytes and need not know.
 
     Where prompts part is known to the block, as in the trace. Three bytes tell the tails of :meth:`to_bytes` apart by
-    their lengths; they are no unit, and so nothing that prompts could have in common.
+    their lengths, in that order, and before nearly all blocks; they are no unit: nothing that prompts have in common.
     """
 
     __slots__ = ()
@@ -38,8 +38,8 @@ class _HashedBlocks(_ReadyBlocks):
         return self.block_size
 
     def to_bytes(self) -> bytes:
-        num_tail = len(self._tail) % 2**24
-        return bytes(self.packed) + (num_tail.to_bytes(3, "little") if num_tail else b"")
+        num_tail = len(self._tail) % 2**16
+        return bytes(self.packed) + (num_tail.to_bytes(3, "big") if num_tail else b"")
 
 
 class PromptBlocks(NamedTuple):
