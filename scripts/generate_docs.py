@@ -164,6 +164,7 @@ def command_line() -> str:
         "bench load",
         "bench switch",
         "bench gradient",
+        "bench costs",
         "bench all",
         "fit",
         "report",

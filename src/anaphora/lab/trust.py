@@ -7,6 +7,7 @@ from typing import Any
 from anaphora.lab.arms import HEAD_TOKENS, Mechanism
 from anaphora.lab.check import Check
 from anaphora.lab.counter_chain import CounterChain
+from anaphora.lab.drift import check_drift
 from anaphora.lab.experiments.registry import EXPERIMENTS
 from anaphora.lab.prediction import block_size_of
 from anaphora.lab.statistics import median
@@ -42,6 +43,7 @@ def checks(run: Run) -> list[dict[str, Any]]:
         lambda: _enough_samples(records),
     )
     answers = [question() for question in ask]
+    answers.append(check_drift(records))
     answers += _of_experiments(records, int(run.header.settings["seed"]))
     return [asdict(answer) for answer in (*answers, _client_error(run))]
 
@@ -67,6 +69,8 @@ def _off_missed(run: Run, off: Sequence[RequestRecord]) -> Check:
     allowed = HEAD_TOKENS if mechanism is Mechanism.NONCE else 0
     cached = [count for record in off if (count := read_usage(record.usage).num_cached_tokens) is not None]
     leaked = sum(count > allowed for count in cached)
+    if not off:
+        return Check("off requests missed", "unknown", "no request was answered with caching off")
     how = f"off is {mechanism.off_means}"
     if len(cached) < len(off):
         return Check("off requests missed", "unknown", f"{how}; {len(off) - len(cached)} of {len(off)} do not tell")
@@ -78,6 +82,10 @@ def _off_missed(run: Run, off: Sequence[RequestRecord]) -> Check:
 
 
 def _on_hit(on: Sequence[RequestRecord]) -> Check:
+    """Those of which a hit is expected, or of which nothing is predicted."""
+    on = [record for record in on if record.predicted_cached_tokens != 0]
+    if not on:
+        return Check("on requests hit", "unknown", "no request was expected to hit")
     cached = [read_usage(record.usage).num_cached_tokens for record in on]
     if None in cached:
         return Check("on requests hit", "unknown", f"{cached.count(None)} of {len(on)} do not tell their cached tokens")
@@ -165,10 +173,10 @@ def _equal_answers(records: Sequence[RequestRecord]) -> Check:
 
 def _pairs(records: Sequence[RequestRecord]) -> list[list[RequestRecord]]:
     """Records of both arms that belong together."""
-    by_pair: dict[tuple[str, int, int], list[RequestRecord]] = {}
+    by_pair: dict[tuple[str, int, int], dict[str, RequestRecord]] = {}
     for record in records:
-        by_pair.setdefault((record.experiment, record.group, record.index), []).append(record)
-    return [pair for pair in by_pair.values() if len(pair) == 2]
+        by_pair.setdefault((record.experiment, record.group, record.index), {})[record.arm] = record
+    return [list(pair.values()) for pair in by_pair.values() if len(pair) == 2]
 
 
 def _streamed(records: Sequence[RequestRecord]) -> Check:

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 import typer
 
 from anaphora.cli.bench.command import OwnOptions, command_of
+from anaphora.cli.bench.costs import costs
 from anaphora.cli.bench.gradient import gradient
 from anaphora.cli.bench.load import load, run_load
 from anaphora.cli.bench.switch import switch
 
-EXPERIMENTS: Mapping[str, OwnOptions] = {"switch": switch, "gradient": gradient}
+EXPERIMENTS: Mapping[str, OwnOptions] = {"switch": switch, "gradient": gradient, "costs": costs}
 
 
 def register(app: typer.Typer) -> None:

@@ -12,10 +12,18 @@ if TYPE_CHECKING:
 
 def gradient(
     *,
-    lengths: Annotated[str, typer.Option(metavar="N,N,…", help="Prefix lengths in tokens.")] = "256,512,1024,2048,3072",
+    lengths: Annotated[
+        str,
+        typer.Option(
+            metavar="N,N,…|max", help="Prefix lengths in tokens. max: doubled from 256 up to the target's context."
+        ),
+    ] = "256,512,1024,2048,3072",
     repeats: Annotated[int, typer.Option(help="Requests per length and arm.")] = 5,
 ) -> "GradientSettings":
     """How the gain grows with the length of the shared prefix."""
-    from anaphora.lab.experiments.gradient import GradientSettings
+    from anaphora.lab.experiments.gradient import UP_TO_CONTEXT, GradientSettings
 
-    return GradientSettings(lengths=parse_numbers(lengths, "--lengths", example="256,512,1024"), repeats=repeats)
+    if lengths == UP_TO_CONTEXT:
+        return GradientSettings(lengths=UP_TO_CONTEXT, repeats=repeats)
+    numbers = parse_numbers(lengths, "--lengths", example="256,512,1024 or max")
+    return GradientSettings(lengths=numbers, repeats=repeats)

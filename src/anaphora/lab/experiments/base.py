@@ -27,8 +27,12 @@ class Planner:
 
     def fits(self, prefix_tokens: int, output_tokens: int = 1) -> bool:
         """Whether the context has room for such a prefix, the template, a question, and the answer."""
-        needed = prefix_tokens + _TEMPLATE_TOKENS + output_tokens
-        return self.max_model_len is None or needed <= self.max_model_len
+        longest = self.longest_prefix(output_tokens)
+        return longest is None or prefix_tokens <= longest
+
+    def longest_prefix(self, output_tokens: int = 1) -> int | None:
+        """Tokens of the longest prefix for which the context has room; ``None``: its size is not known."""
+        return None if self.max_model_len is None else self.max_model_len - _TEMPLATE_TOKENS - output_tokens
 
     async def units(self, num_tokens: int) -> int:
         """Units of text whose system prompt has at most so many tokens, and nearly so many."""

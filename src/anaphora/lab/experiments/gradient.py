@@ -7,7 +7,7 @@ medians of the lengths.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
 
 from anaphora.errors import ConfigError
 from anaphora.lab import statistics
@@ -15,7 +15,16 @@ from anaphora.lab.arms import Round, Trial
 from anaphora.lab.check import Check
 from anaphora.lab.command_line import at_least
 from anaphora.lab.experiments.base import Experiment, ExperimentSettings, Planner
-from anaphora.lab.experiments.summary import interval, ms, of_arm, paired_reduction, percent, summarise
+from anaphora.lab.experiments.summary import (
+    interval,
+    ms,
+    of_arm,
+    paired_difference,
+    paired_reduction,
+    percent,
+    summarise,
+)
+from anaphora.lab.experiments.two_variable import two_variable
 from anaphora.lab.statistics import Line
 from anaphora.lab.timings import ttft_ms
 from anaphora.lab.usage import read_usage
@@ -25,19 +34,24 @@ from anaphora.traces.records import Arm, RequestRecord
 
 _PER_ROW = ("ttft_ms_interval", "num_requests", "num_failed", "num_not_streamed", "num_without_token")
 _GOOD_R2 = 0.98
+UP_TO_CONTEXT: Final = "max"
+_LEAST, _SHORTEST, _NEARLY = 16, 256, 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientSettings(ExperimentSettings):
-    """The seed documents' procedure by default. ``lengths`` are of the shared prefix, in tokens."""
+    """The seed documents' procedure by default. ``lengths`` are of the shared prefix, in tokens; ``max``: doubled from
+    256 up to the greatest for which the context has room."""
 
     name: ClassVar[str] = "gradient"
-    lengths: tuple[int, ...] = (256, 512, 1024, 2048, 3072)
+    lengths: tuple[int, ...] | Literal["max"] = (256, 512, 1024, 2048, 3072)
     repeats: int = 5
 
     def __post_init__(self) -> None:
         at_least(self, repeats=1)
-        if not self.lengths or min(self.lengths) < 16 or len(set(self.lengths)) < len(self.lengths):
+        if self.lengths == UP_TO_CONTEXT:
+            return
+        if not self.lengths or min(self.lengths) < _LEAST or len(set(self.lengths)) < len(self.lengths):
             raise ConfigError("--lengths takes different numbers of at least 16 tokens, like 256,512,1024")
 
     async def rounds(self, planner: Planner) -> list[Round]:
@@ -57,8 +71,9 @@ class GradientSettings(ExperimentSettings):
 
     def _fitting_lengths(self, planner: Planner) -> list[int]:
         """The lengths that the context has room for, ascending; the others are left out aloud."""
-        fitting = [length for length in sorted(self.lengths) if planner.fits(length)]
-        for length in sorted(set(self.lengths) - set(fitting)):
+        wanted = _up_to_context(planner) if self.lengths == UP_TO_CONTEXT else sorted(self.lengths)
+        fitting = [length for length in wanted if planner.fits(length)]
+        for length in wanted[len(fitting) :]:
             planner.note(f"a prefix of {length} tokens does not fit the context of {planner.max_model_len}: left out")
         if not fitting:
             raise ConfigError(f"no prefix length fits the context of {planner.max_model_len}: give smaller --lengths")
@@ -83,6 +98,14 @@ class GradientSettings(ExperimentSettings):
         )
 
 
+def _up_to_context(planner: Planner) -> list[int]:
+    longest = planner.longest_prefix()
+    if longest is None:
+        raise ConfigError("the target does not tell its context: give the lengths, like --lengths 256,1024,4096")
+    doubled = [_SHORTEST << i for i in range(longest.bit_length()) if _SHORTEST << i < _NEARLY * longest]
+    return [length for length in (*doubled, longest) if length >= _LEAST]
+
+
 def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
     """The experiment's part of the results."""
     lengths = sorted({record.group for record in records})
@@ -92,9 +115,24 @@ def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
         "rows": rows,
         "fit": {name: None if line is None else line_as_stored(line) for name, line in lines.items()},
         "slope_reduction_percent": percent(slope_reduction(lines)),
+        "pays": pays(rows),
+        "two_variable": two_variable(records, lambda record: f"{record.arm} {record.group}"),
         "hit_rate_percent": hit_rates([r for r in records if r.arm == "on"]),
         "hit_rate_percent_after_first": hit_rates(of_arm(records, "on")),
         "hit_rate_percent_off": hit_rates([r for r in records if r.arm == "off"]),
+    }
+
+
+def pays(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """From which measured prompt length on caching pays: there and at every longer one the interval of the paired
+    difference lies above 0. Nothing is said of lengths in between or beyond."""
+    told = [row for row in rows if row["saved_ms_paired"]["interval"] is not None]
+    shown = [row["saved_ms_paired"]["interval"]["low"] > 0 for row in told]
+    start = len(shown) - next((i for i, gains in enumerate(reversed(shown)) if not gains), len(shown))
+    return {
+        "from_prompt_tokens": told[start]["prompt_tokens"] if start < len(told) else None,
+        "not_shown_at_prompt_tokens": told[start - 1]["prompt_tokens"] if start else None,
+        "num_lengths": len(told),
     }
 
 
@@ -151,6 +189,7 @@ def _row(length: int, records: Sequence[RequestRecord], seed: int) -> dict[str, 
         "off_ttft_ms": off,
         "on_ttft_ms": on,
         "saved_ms": None if off is None or on is None else ms(off - on),
+        "saved_ms_paired": paired_difference(records, ttft_ms, seed=seed),
         "reduction_percent": percent(statistics.reduction_percent(off, on)),
         "reduction_percent_interval": paired_reduction(records, ttft_ms, seed=seed),
         "first_request_ttft_ms": None if first is None else ms(ttft_ms(first)),

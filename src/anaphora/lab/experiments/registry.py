@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from anaphora.lab.experiments import gradient, switch
+from anaphora.lab.experiments import costs, gradient, switch
 from anaphora.lab.experiments.base import Experiment
 
-EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in (switch.EXPERIMENT, gradient.EXPERIMENT)}
+EXPERIMENTS: Mapping[str, Experiment] = {
+    one.name: one for one in (switch.EXPERIMENT, gradient.EXPERIMENT, costs.EXPERIMENT)
+}

@@ -34,6 +34,11 @@ def summarise(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
     }
 
 
+def median_of(records: Sequence[RequestRecord], value: Callable[[RequestRecord], float | None]) -> float | None:
+    """The median in milliseconds over the records that have the value."""
+    return ms(statistics.median([number for record in records if (number := value(record)) is not None]))
+
+
 def paired(
     records: Sequence[RequestRecord], value: Callable[[RequestRecord], float | None]
 ) -> tuple[list[float], list[float]]:
@@ -50,6 +55,19 @@ def paired_reduction(
     """The interval of the reduction of medians, over pairs."""
     off, on = paired(records, value)
     return interval(statistics.reduction_interval(off, on, seed=seed) if off else None, percent)
+
+
+def paired_difference(
+    records: Sequence[RequestRecord], value: Callable[[RequestRecord], float | None], *, seed: int
+) -> dict[str, Any]:
+    """Off minus on of each pair: the median difference and its interval, over the pairs in which both were measured."""
+    off, on = paired(records, value)
+    differences = [a - b for a, b in zip(off, on, strict=True)]
+    return {
+        "median": ms(statistics.median(differences)),
+        "interval": interval(statistics.median_interval(differences, seed=seed), ms),
+        "num_pairs": len(differences),
+    }
 
 
 def ms(value: float | None) -> float | None:

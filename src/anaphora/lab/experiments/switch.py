@@ -13,7 +13,7 @@ from anaphora.lab import statistics
 from anaphora.lab.arms import Round, Trial
 from anaphora.lab.command_line import at_least, named
 from anaphora.lab.experiments.base import Experiment, ExperimentSettings, Planner
-from anaphora.lab.experiments.summary import ms, of_arm, paired_reduction, percent, summarise
+from anaphora.lab.experiments.summary import ms, of_arm, paired_difference, paired_reduction, percent, summarise
 from anaphora.lab.timings import e2e_ms, ttft_ms
 from anaphora.lab.usage import read_usage
 from anaphora.lab.witnesses import hit_rates, prompt_tokens
@@ -84,6 +84,10 @@ def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
         "reduction_percent_interval": {
             "ttft": paired_reduction(records, ttft_ms, seed=seed),
             "e2e": paired_reduction(records, e2e_ms, seed=seed),
+        },
+        "saved_ms_paired": {
+            "ttft": paired_difference(records, ttft_ms, seed=seed),
+            "e2e": paired_difference(records, e2e_ms, seed=seed),
         },
         "hit_rate_percent": hit_rates([r for r in records if r.arm == "on"]),
         "hit_rate_percent_after_first": hit_rates(of_arm(records, "on")),

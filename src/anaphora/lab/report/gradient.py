@@ -7,6 +7,7 @@ from anaphora.lab.report import gradient_figures
 from anaphora.lab.report.base import CsvOf, FigureOf, Findings, Presentation
 from anaphora.lab.report.hit_rates import hit_rate_line
 from anaphora.lab.report.lines import lines_table
+from anaphora.lab.report.token_costs import costs_table
 from anaphora.lab.report.words import count, interval, level_of, ms, percent, signed_percent
 from anaphora.report.tables import Table
 
@@ -14,7 +15,12 @@ PROMPT_TOKENS_NOTE = "prompt tokens are those of the shared prefix, of the chat 
 
 
 def _tables(findings: Findings) -> list[Table]:
-    return [_lengths(findings.found), lines_table(findings.found)]
+    fit = findings.found["two_variable"]
+    return [
+        _lengths(findings.found),
+        lines_table(findings.found),
+        *([] if fit is None else [costs_table(fit)]),
+    ]
 
 
 def _lengths(gradient: Mapping[str, Any]) -> Table:
@@ -24,9 +30,11 @@ def _lengths(gradient: Mapping[str, Any]) -> Table:
             count(row["cached_tokens"]),
             ms(row["off_ttft_ms"]),
             ms(row["on_ttft_ms"]),
-            ms(row["saved_ms"]),
+            ms(row["saved_ms_paired"]["median"]),
+            interval(row["saved_ms_paired"]["interval"]),
             percent(row["reduction_percent"]),
             interval(row["reduction_percent_interval"]),
+            _measured(row),
         )
         for row in gradient["rows"]
     ]
@@ -35,12 +43,40 @@ def _lengths(gradient: Mapping[str, Any]) -> Table:
         "cached, on",
         "TTFT off (ms)",
         "TTFT on (ms)",
-        "saved (ms)",
+        "saved, paired (ms)",
+        "interval (ms)",
         "reduction",
-        f"interval at {level_of(row['reduction_percent_interval'] for row in gradient['rows'])}",
+        "interval (%)",
+        "measured off, on",
     )
-    note = f"{hit_rate_line(gradient)}\n{PROMPT_TOKENS_NOTE}"
+    level = level_of(row["reduction_percent_interval"] for row in gradient["rows"])
+    note = f"intervals at {level}; {pays_in_words(gradient['pays'])}\n{hit_rate_line(gradient)}\n{PROMPT_TOKENS_NOTE}"
     return Table("Experiment 2: length of the shared prefix", columns, tuple(rows), note)
+
+
+def _measured(row: Mapping[str, Any]) -> str:
+    """How many requests of each arm have a time; of how many, where some have none."""
+    parts = []
+    for arm in ("off", "on"):
+        missing = sum(row[f"{arm}_num_{name}"] for name in ("failed", "not_streamed", "without_token"))
+        sent = row[f"{arm}_num_requests"]
+        parts.append(f"{sent - missing} of {sent}" if missing else str(sent))
+    return ", ".join(parts)
+
+
+def pays_in_words(pays: Mapping[str, Any]) -> str:
+    """From which length on caching pays, and what of that was not measured."""
+    start, before = pays["from_prompt_tokens"], pays["not_shown_at_prompt_tokens"]
+    if not pays["num_lengths"]:
+        return "from which length on caching pays cannot be told: no pair was measured twice"
+    if start is None:
+        return "no measured length shows a gain that chance does not explain"
+    if before is None:
+        return f"caching paid at every length measured, the shortest of {count(start)} prompt tokens"
+    return (
+        f"caching pays from {count(start)} prompt tokens on; at {count(before)} no gain was shown, and nothing was "
+        "measured in between"
+    )
 
 
 def _answer(findings: Findings) -> str:
@@ -49,13 +85,17 @@ def _answer(findings: Findings) -> str:
     if off is None or on is None:
         return ""
     rows = [row for row in gradient["rows"] if row["reduction_percent"] is not None]
-    shortest, longest = rows[0], rows[-1]
+    if not rows:
+        return ""
+    slopes = [ms(line["slope_ms_per_ktoken"]) for line in (off, on)]
+    falls = " and by ".join(
+        f"{percent(row['reduction_percent'])} at {count(row['prompt_tokens'])} prompt tokens"
+        for row in (rows[0], rows[-1])
+    )
     return (
-        f"Every 1,000 prompt tokens cost {ms(off['slope_ms_per_ktoken'])} ms without caching and "
-        f"{ms(on['slope_ms_per_ktoken'])} ms with it (slope {signed_percent(gradient['slope_reduction_percent'])}); "
-        f"the "
-        f"time to first token fell by {percent(shortest['reduction_percent'])} at {count(shortest['prompt_tokens'])} "
-        f"prompt tokens and by {percent(longest['reduction_percent'])} at {count(longest['prompt_tokens'])}."
+        f"Every 1,000 prompt tokens cost {slopes[0]} ms without caching and {slopes[1]} ms with it (slope "
+        f"{signed_percent(gradient['slope_reduction_percent'])}); the time to first token fell by {falls}; "
+        f"{pays_in_words(gradient['pays'])}."
     )
 
 

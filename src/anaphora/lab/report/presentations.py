@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anaphora.lab.report import gradient, switch
+from anaphora.lab.report import costs, gradient, switch
 from anaphora.lab.report.base import FigureOf, Findings, Presentation
 from anaphora.report.tables import Table
 
 PRESENTATIONS: Mapping[str, Presentation] = {
     "switch": switch.PRESENTATION,
     "gradient": gradient.PRESENTATION,
+    "costs": costs.PRESENTATION,
 }
 
 

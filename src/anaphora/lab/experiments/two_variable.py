@@ -1,0 +1,78 @@
+"""TTFT against computed and cached tokens separately, from records to what ``results.json`` holds."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anaphora.lab.experiments.summary import interval, ms
+from anaphora.lab.statistics import median
+from anaphora.lab.timings import ttft_ms
+from anaphora.lab.token_costs import TERMS, Point, TokenCosts, fit_token_costs
+from anaphora.lab.usage import read_usage
+from anaphora.lab.witnesses import prompt_tokens
+from anaphora.traces.records import RequestRecord
+
+_DIGITS = 6
+_STRAY = 4.0
+
+
+def two_variable(records: Sequence[RequestRecord], cell_of: Callable[[RequestRecord], str]) -> dict[str, Any] | None:
+    """The fit over measured requests whose cached tokens are known; ``None`` where it cannot separate its terms."""
+    points = [point for record in records if (point := _point(record, cell_of(record))) is not None]
+    usual = without_strays(points)
+    costs = fit_token_costs(usual)
+    return None if costs is None else {**_as_stored(costs, usual), "num_strays": len(points) - len(usual)}
+
+
+def without_strays(points: Sequence[Point]) -> list[Point]:
+    """Points but for those that took several times as long as their like: something else held these up."""
+    by_cell: dict[str, list[float]] = {}
+    for point in points:
+        by_cell.setdefault(point.cell, []).append(point.ttft_ms)
+    limits = {cell: _STRAY * (median(times) or 0.0) for cell, times in by_cell.items()}
+    return [point for point in points if point.ttft_ms <= limits[point.cell]]
+
+
+def cached_tokens(record: RequestRecord) -> int | None:
+    """As the answer tells, else as predicted."""
+    told = read_usage(record.usage).num_cached_tokens
+    return record.predicted_cached_tokens if told is None else told
+
+
+def _point(record: RequestRecord, cell: str) -> Point | None:
+    time, prompt, cached = ttft_ms(record), prompt_tokens(record), cached_tokens(record)
+    if record.phase != "measured" or time is None or prompt is None or cached is None:
+        return None
+    return Point(cell, prompt - cached, cached, time)
+
+
+def _as_stored(costs: TokenCosts, points: Sequence[Point]) -> dict[str, Any]:
+    return {
+        "terms": {
+            name: {"value": round(costs.values[name], _DIGITS), "interval": interval(costs.intervals[name], ms)}
+            for name in TERMS
+        },
+        "r2": None if costs.r2 is None else round(costs.r2, _DIGITS),
+        "num_points": len(points),
+        "noise_power": costs.noise_power,
+        "computed_tokens_range": list(costs.computed_range),
+        "cached_tokens_range": list(costs.cached_range),
+        "cells": _cells(costs, points),
+    }
+
+
+def _cells(costs: TokenCosts, points: Sequence[Point]) -> list[dict[str, Any]]:
+    """The residuals by cell: where the formula is wrong, they keep one sign."""
+    by_cell: dict[str, list[tuple[Point, float]]] = {}
+    for point, residual in zip(points, costs.residuals_ms, strict=True):
+        by_cell.setdefault(point.cell, []).append((point, residual))
+    return [
+        {
+            "cell": name,
+            "computed_tokens": median([point.computed_tokens for point, _ in members]),
+            "cached_tokens": median([point.cached_tokens for point, _ in members]),
+            "num_requests": len(members),
+            "ttft_ms": ms(median([point.ttft_ms for point, _ in members])),
+            "residual_ms": ms(median([residual for _, residual in members])),
+        }
+        for name, members in by_cell.items()
+    ]

@@ -1,0 +1,111 @@
+"""The figures of the cost experiment."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from anaphora.lab.experiments.costs import STAIRCASE
+from anaphora.lab.experiments.two_variable import cached_tokens
+from anaphora.lab.report.base import Findings
+from anaphora.lab.report.drawing import subtitle, titled_axes
+from anaphora.lab.timings import ttft_ms
+from anaphora.lab.witnesses import prompt_tokens
+from anaphora.report.colours import AMBER, GREEN, INK, OFF, ON, PAPER, PINK, SKY
+from anaphora.traces.records import RequestRecord
+
+_HUES = (OFF, ON, GREEN, PINK, AMBER, SKY)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+def costs(findings: Findings, records: Sequence[RequestRecord]) -> Figure:
+    """Times by computed tokens, one line for each cached beginning; beside them the residuals."""
+    fit = findings.found["two_variable"]
+    figure = Figure(figsize=(9.2, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
+    left.set_title("Time to first token by computed and cached tokens", pad=22)
+    left.text(0, 1.025, subtitle(findings.results), transform=left.transAxes, fontsize=8.5)
+    right.set_title("measured minus formula", fontsize=9.5, fontweight="normal")
+    groups = sorted({record.group for record in records})
+    for number, group in enumerate(groups):
+        points = [p for r in records if r.group == group and (p := _point(r)) is not None]
+        if points:
+            colour, marker = _HUES[number % len(_HUES)], _MARKERS[number % len(_MARKERS)]
+            _group(left, right, fit, points, colour, marker)
+    left.set_xlabel("computed prompt tokens")
+    left.set_ylabel("time to first token (ms)")
+    right.set_xlabel("time by the formula (ms)")
+    right.set_ylabel("residual (ms)")
+    right.axhline(0, color=INK, linewidth=0.8)
+    left.set_xlim(left=0)
+    left.set_ylim(bottom=0)
+    for axes in (left, right):
+        axes.xaxis.set_major_locator(MaxNLocator(6 if axes is left else 4))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.yaxis.set_major_formatter("{x:,g}")
+    figure.legend(handles=left.get_legend_handles_labels()[0], loc="outside lower left", ncols=3)
+    return figure
+
+
+def _group(
+    left: Axes, right: Axes, fit: dict[str, Any], points: Sequence[tuple[int, int, float]], colour: str, marker: str
+) -> None:
+    """The requests of one cached beginning, and the formula over what was computed among them."""
+    computed, cached, times = (np.array(values, dtype=float) for values in zip(*points, strict=True))
+    typical = float(np.median(cached))
+    style: Any = {"marker": marker, "markersize": 5, "markeredgecolor": PAPER, "markeredgewidth": 0.6}
+    left.plot(computed, times, linestyle="none", color=colour, label=f"{typical:,.0f} tokens cached", **style)
+    x = np.linspace(computed.min(), computed.max(), 60)
+    left.plot(x, _formula(fit, x, typical), color=colour, linewidth=1.2, linestyle=(0, (5, 2.5)), zorder=1.5)
+    fitted = _formula(fit, computed, cached)
+    right.plot(fitted, times - fitted, linestyle="none", color=colour, alpha=0.8, **style)
+
+
+def _formula(fit: dict[str, Any], computed: Any, cached: Any) -> Any:
+    terms = {name: term["value"] for name, term in fit["terms"].items()}
+    thousands = computed / 1000
+    return (
+        terms["fixed_ms"]
+        + terms["computed_ms_per_ktoken"] * thousands
+        + terms["cached_ms_per_ktoken"] * cached / 1000
+        + terms["computed_squared_ms_per_ktoken2"] * thousands**2
+    )
+
+
+def _point(record: RequestRecord) -> tuple[int, int, float] | None:
+    prompt, cached, time = prompt_tokens(record), cached_tokens(record), ttft_ms(record)
+    if record.phase != "measured" or record.label == STAIRCASE or prompt is None or cached is None or time is None:
+        return None
+    return prompt - cached, cached, time
+
+
+def staircase(findings: Findings, records: Sequence[RequestRecord]) -> Figure:
+    """Every request, the medians, and a line where the cached count jumps."""
+    rows = [row for row in findings.found["staircase"]["rows"] if row["ttft_ms"] is not None]
+    figure, axes = titled_axes("Time to first token where cached blocks end", findings.results)
+    singles = [
+        (length, time)
+        for record in records
+        if record.label == STAIRCASE and record.phase == "measured"
+        if (length := prompt_tokens(record)) is not None and (time := ttft_ms(record)) is not None
+    ]
+    axes.plot(*zip(*singles, strict=True), "_", color=ON, markersize=12, alpha=0.5, label="single requests")
+    lengths, times = [row["prompt_tokens"] for row in rows], [row["ttft_ms"] for row in rows]
+    axes.plot(lengths, times, "o-", color=ON, markeredgecolor=PAPER, markersize=6, linewidth=1.2, label="medians")
+    label: str | None = "one step more is cached from here on"
+    for before, row in pairwise(rows):
+        if before["cached_tokens"] != row["cached_tokens"]:
+            middle = (before["prompt_tokens"] + row["prompt_tokens"]) / 2
+            axes.axvline(middle, color=OFF, linewidth=1, linestyle=(0, (4, 3)), label=label)
+            label = None
+    axes.set_xlabel("prompt tokens")
+    axes.set_ylabel("time to first token (ms)")
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    figure.legend(handles=axes.get_legend_handles_labels()[0], loc="outside lower left", ncols=3)
+    return figure

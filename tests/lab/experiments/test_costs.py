@@ -1,0 +1,113 @@
+"""The cost experiment on a target whose costs are known, and what it says where it cannot tell."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from anaphora.errors import ConfigError
+from anaphora.lab.experiments.costs import CostsSettings
+from anaphora.lab.options import BenchOptions
+from anaphora.lab.planning import make_plan
+from anaphora.lab.report import write_report
+from anaphora.lab.report.presentations import answer, tables_of
+from anaphora.lab.results import results_of
+from tests.lab.fake_bench import bench
+from tests.lab.fakes import FakeServing, FakeTarget
+
+FEW = BenchOptions(experiments=(CostsSettings(prefixes=(0, 64, 256), endings=(32, 128), steps=10, repeats=3),))
+
+
+@pytest.mark.parametrize("arms", ["salt", "nonce"])
+def test_planted_costs_and_steps_are_found(tmp_path: Path, arms: str) -> None:
+    serving = FakeServing(honours_salt=arms == "salt")
+    run, plan = bench(tmp_path, FEW, main=serving)
+    assert plan.proof.mechanism == arms
+    found = results_of(run)["experiments"]["costs"]
+    terms = {name: term["value"] for name, term in found["two_variable"]["terms"].items()}
+    assert terms["fixed_ms"] == pytest.approx(30, abs=1e-4)
+    assert terms["computed_ms_per_ktoken"] == pytest.approx(2000, abs=1e-3)
+    assert terms["cached_ms_per_ktoken"] == pytest.approx(0, abs=1e-3)
+    assert terms["computed_squared_ms_per_ktoken2"] == pytest.approx(0, abs=1e-2)
+    cells = found["two_variable"]["cells"]
+    assert {cell["num_requests"] for cell in cells} == {3}
+    assert {cell["cell"] for cell in cells} == {f"{p} + {e}" for p in (0, 64, 256) for e in (32, 128)}
+    assert all(cell["cached_tokens"] < 16 for cell in cells if cell["cell"].startswith("0 "))
+    stairs = found["staircase"]
+    assert stairs["step_tokens"] == 16
+    assert stairs["step_ms"] == pytest.approx(32)
+    assert len({row["cached_tokens"] for row in stairs["rows"]}) in (3, 4)
+    lengths = [row["prompt_tokens"] for row in stairs["rows"]]
+    assert len(set(lengths)) == len(lengths) == 10  # a repeat hits no more than the first time did
+    hit = found["hit_rate_percent"]
+    assert hit["usage"] == hit["metrics"] == hit["predicted"]
+
+
+def test_every_part_is_in_the_report(tmp_path: Path) -> None:
+    bench(tmp_path, FEW, main=FakeServing(jitter=lambda n: n * 7 % 5))
+    results = write_report(tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"costs.csv", "staircase.csv", "figure-costs.png", "figure-staircase.svg"} <= names
+    assert "every 1,000 computed prompt tokens" in answer(results)
+    assert "Cached tokens come in steps of 16" in answer(results)
+    assert len(tables_of(results)) == 3
+    statuses = {check["name"]: check["status"] for check in results["trust"]}
+    assert statuses["costs fit"] == "ok"
+    assert statuses["on requests hit"] == "ok"
+    assert statuses["off requests missed"] == "unknown"
+
+
+def test_without_hits_nothing_is_fitted(tmp_path: Path) -> None:
+    run, _ = bench(tmp_path, FEW, main=FakeServing(caching=False))
+    results = results_of(run)
+    assert results["experiments"]["costs"]["two_variable"] is None
+    assert results["experiments"]["costs"]["staircase"]["step_tokens"] is None
+    assert "no fit" in answer(results)
+    write_report(tmp_path)
+
+
+def test_a_request_that_was_held_up_is_left_out_and_counted(tmp_path: Path) -> None:
+    run, plan = bench(tmp_path, FEW, main=FakeServing())
+    number = 5 + next(
+        i for i, trial in enumerate(plan.trials) if trial.label == "256 + 32" and trial.phase == "measured"
+    )
+    (tmp_path / "b").mkdir()
+    slow, _ = bench(tmp_path / "b", FEW, main=FakeServing(jitter=lambda n: 5000.0 if n == number + 1 else 0.0))
+    usual, held_up = (results_of(one)["experiments"]["costs"]["two_variable"] for one in (run, slow))
+    assert (usual["num_strays"], held_up["num_strays"]) == (0, 1)
+    assert held_up["terms"]["fixed_ms"]["value"] == pytest.approx(30, abs=1e-4)
+
+
+def test_failed_requests_are_in_no_fit(tmp_path: Path) -> None:
+    run, _ = bench(tmp_path, FEW, main=FakeServing(fails=lambda n: "broken" if n in (12, 20) else None))
+    found = results_of(run)["experiments"]["costs"]
+    assert found["num_failed"] == 2
+    assert found["two_variable"]["terms"]["fixed_ms"]["value"] == pytest.approx(30, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prefixes": (64,)},
+        {"prefixes": (64, 64)},
+        {"prefixes": (-1, 64)},
+        {"endings": (8, 64)},
+        {"endings": ()},
+        {"repeats": 0},
+        {"steps": -1},
+    ],
+)
+def test_settings_that_could_not_be_measured(changes: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        CostsSettings(**changes)  # type: ignore[arg-type]
+
+
+def test_lengths_beyond_the_context_are_left_out_aloud() -> None:
+    async def plan(max_model_len: int) -> list[str]:
+        target, notes = FakeTarget(FakeServing()), list[str]()
+        await make_plan(FEW, target, target, run_id="r", max_model_len=max_model_len, note=notes.append)
+        return notes
+
+    assert any(note.startswith("256 + 128 tokens do not fit") for note in asyncio.run(plan(400)))
+    with pytest.raises(ConfigError, match="too few lengths fit"):
+        asyncio.run(plan(140))
