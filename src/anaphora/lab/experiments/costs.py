@@ -118,7 +118,7 @@ def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
     grid = [record for record in records if record.label != STAIRCASE]
     return {
         "two_variable": two_variable(grid, lambda record: record.label),
-        "staircase": staircase([record for record in records if record.label == STAIRCASE], seed=seed),
+        "staircase": staircase([record for record in records if record.label == STAIRCASE]),
         "num_failed": sum(record.error is not None for record in records),
         "hit_rate_percent": hit_rates(records),
         "hit_rate_percent_after_first": hit_rates(of_arm(records, "on")),

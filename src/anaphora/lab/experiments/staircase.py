@@ -19,7 +19,7 @@ from anaphora.traces.records import RequestRecord
 _LEAST_POINTS = 6
 
 
-def staircase(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
+def staircase(records: Sequence[RequestRecord]) -> dict[str, Any]:
     """Rows by prompt length, the width of a step in tokens, and its height in milliseconds.
 
     ``step_tokens``: the greatest number that divides all differences of cached counts; ``None`` if they never differ.

@@ -58,14 +58,14 @@ def paired_reduction(
 
 
 def paired_difference(
-    records: Sequence[RequestRecord], value: Callable[[RequestRecord], float | None], *, seed: int
+    records: Sequence[RequestRecord], value: Callable[[RequestRecord], float | None]
 ) -> dict[str, Any]:
     """Off minus on of each pair: the median difference and its interval, over the pairs in which both were measured."""
     off, on = paired(records, value)
     differences = [a - b for a, b in zip(off, on, strict=True)]
     return {
         "median": ms(statistics.median(differences)),
-        "interval": interval(statistics.median_interval(differences, seed=seed), ms),
+        "interval": interval(statistics.median_interval(differences), ms),
         "num_pairs": len(differences),
     }
 

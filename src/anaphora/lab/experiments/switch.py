@@ -86,8 +86,8 @@ def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
             "e2e": paired_reduction(records, e2e_ms, seed=seed),
         },
         "saved_ms_paired": {
-            "ttft": paired_difference(records, ttft_ms, seed=seed),
-            "e2e": paired_difference(records, e2e_ms, seed=seed),
+            "ttft": paired_difference(records, ttft_ms),
+            "e2e": paired_difference(records, e2e_ms),
         },
         "hit_rate_percent": hit_rates([r for r in records if r.arm == "on"]),
         "hit_rate_percent_after_first": hit_rates(of_arm(records, "on")),
