@@ -165,6 +165,8 @@ def command_line() -> str:
         "bench switch",
         "bench gradient",
         "bench costs",
+        "bench scenarios",
+        "bench prompts",
         "bench all",
         "fit",
         "report",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anaphora.lab.answers import Answer
-from anaphora.lab.targets.base import ChatRequest, Message, Reply
+from anaphora.lab.targets.base import ChatRequest, Message, Reply, Tool
 from anaphora.protocol.sse import ENCODED_DONE, encode_event
 from anaphora.traces.records import CounterReading
 
@@ -49,15 +49,19 @@ class FakeServing:
     _ids: dict[str, int] = field(default_factory=dict)
     _blocks: set[tuple[str, ...]] = field(default_factory=set)
 
-    def words(self, messages: Sequence[Message]) -> list[str]:
-        return [word for m in messages for word in (f"<{m['role']}>", *m["content"].split())] + ["<assistant>"]
+    def words(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[str]:
+        return (
+            json.dumps(tools).split() * bool(tools)
+            + [word for m in messages for word in (f"<{m['role']}>", *str(m["content"]).split())]
+            + ["<assistant>"]
+        )
 
     def token_ids(self, words: Sequence[str]) -> list[int]:
         return [self._ids.setdefault(word, len(self._ids)) for word in words]
 
-    def serve(self, messages: Sequence[Message], salt: str | None) -> tuple[int, int]:
+    def serve(self, messages: Sequence[Message], salt: str | None, tools: Sequence[Tool] = ()) -> tuple[int, int]:
         """Prompt tokens and cached tokens of one request, which leaves its own blocks behind."""
-        return self.serve_words(self.words(messages), salt)
+        return self.serve_words(self.words(messages, tools), salt)
 
     def words_of(self, prompt: str | list[int]) -> list[str]:
         """The words of a bare prompt; token ids are those that this server gave."""
@@ -105,7 +109,7 @@ class FakeTarget:
     async def chat(self, request: ChatRequest) -> Reply:
         serving = self.serving
         serving.num_requests += 1
-        num_prompt, cached = serving.serve(request.messages, request.cache_salt)
+        num_prompt, cached = serving.serve(request.messages, request.cache_salt, request.tools)
         prefill_ms = (
             serving.fixed_ms + (num_prompt - cached) * serving.prefill_ms + serving.jitter(serving.num_requests)
         )
@@ -145,9 +149,9 @@ class FakeTarget:
     async def text_token_ids(self, text: str) -> list[int] | None:
         return self.serving.token_ids(text.split()) if self.serving.has_tokenizer else None
 
-    async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None:
+    async def chat_token_ids(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int] | None:
         serving = self.serving
-        return serving.token_ids(serving.words(messages)) if serving.has_tokenizer else None
+        return serving.token_ids(serving.words(messages, tools)) if serving.has_tokenizer else None
 
 
 @dataclass(frozen=True)
@@ -247,7 +251,7 @@ def openai_routes(serving: FakeServing) -> dict[str, Route]:
         error = serving.fails(serving.num_requests)
         if error is not None:
             return as_json({"error": {"message": error}}, 500)
-        num_prompt, cached = serving.serve(body["messages"], body.get("cache_salt"))
+        num_prompt, cached = serving.serve(body["messages"], body.get("cache_salt"), body.get("tools", ()))
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"content": f"word{n} "} for n in range(body["max_tokens"])]
         chunks: list[dict[str, Any]] = [
@@ -262,7 +266,7 @@ def openai_routes(serving: FakeServing) -> dict[str, Route]:
         )
 
     def tokenize(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
-        words = serving.words(body["messages"]) if "messages" in body else body["prompt"].split()
+        words = serving.words(body["messages"], body.get("tools", ())) if "messages" in body else body["prompt"].split()
         return as_json({"tokens": serving.token_ids(words), "count": len(words)})
 
     def metrics(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:

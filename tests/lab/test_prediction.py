@@ -8,7 +8,7 @@ import pytest
 
 from anaphora.lab.arms import Mechanism, Trial
 from anaphora.lab.prediction import expect
-from anaphora.lab.targets.base import ChatRequest, Message
+from anaphora.lab.targets.base import ChatRequest, Message, Tool
 
 
 class LettersAreTokens:
@@ -18,7 +18,7 @@ class LettersAreTokens:
     async def count_text(self, text: str) -> int:
         return len(text)
 
-    async def chat_token_ids(self, messages: Sequence[Message]) -> list[int]:
+    async def chat_token_ids(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int]:
         return list("".join(message["content"] for message in messages).encode())
 
 

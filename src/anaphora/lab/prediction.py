@@ -1,12 +1,13 @@
 """The third witness: what the cache core itself would serve, asked before anything is sent."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anaphora.errors import ConfigError
 from anaphora.lab.arms import Mechanism, Trial
 from anaphora.lab.runner import Expected
-from anaphora.lab.targets.base import Message, PromptTokenizer
+from anaphora.lab.targets.base import ChatRequest, PromptTokenizer
 from anaphora.sim import CacheConfig, predict
 from anaphora.types import Namespace
 
@@ -57,17 +58,17 @@ def _cache_config(num_blocks: int, block_size: int, policy: str) -> CacheConfig:
 async def _token_ids(trials: Sequence[Trial], tokenizer: PromptTokenizer) -> list[list[int]] | None:
     known: dict[str, list[int]] = {}
     for trial in trials:
-        key = _key(trial.request.messages)
+        key = _key(trial.request)
         if key not in known:
-            ids = await tokenizer.chat_token_ids(trial.request.messages)
+            ids = await tokenizer.chat_token_ids(trial.request.messages, trial.request.tools)
             if ids is None:
                 return None
             known[key] = ids
-    return [known[_key(trial.request.messages)] for trial in trials]
+    return [known[_key(trial.request)] for trial in trials]
 
 
-def _key(messages: Sequence[Message]) -> str:
-    return "\0".join(message["content"] for message in messages)
+def _key(request: ChatRequest) -> str:
+    return json.dumps([request.messages, request.tools])
 
 
 def _positive(value: object) -> int | None:

@@ -219,7 +219,7 @@ class Several(FakeServing):
     other: FakeServing = field(default_factory=FakeServing)
     turn: int = 0
 
-    def serve(self, messages: Any, salt: str | None) -> tuple[int, int]:
+    def serve(self, messages: Any, salt: str | None, tools: Any = ()) -> tuple[int, int]:
         self.turn += 1
         return super().serve(messages, salt) if self.turn % 2 else self.other.serve(messages, salt)
 
@@ -228,7 +228,7 @@ class Several(FakeServing):
 class Salting(FakeServing):
     """A gateway that gives every request without a salt one of its own."""
 
-    def serve(self, messages: Any, salt: str | None) -> tuple[int, int]:
+    def serve(self, messages: Any, salt: str | None, tools: Any = ()) -> tuple[int, int]:
         return super().serve(messages, salt or f"own {len(self.salts)}")
 
 
@@ -238,7 +238,7 @@ class Small(FakeServing):
 
     room: int = 24
 
-    def serve(self, messages: Any, salt: str | None) -> tuple[int, int]:
+    def serve(self, messages: Any, salt: str | None, tools: Any = ()) -> tuple[int, int]:
         counts = super().serve(messages, salt)
         if counts[0] > self.room * self.block_size:
             self._blocks.clear()

@@ -8,9 +8,17 @@ from anaphora.cli.bench.command import OwnOptions, command_of
 from anaphora.cli.bench.costs import costs
 from anaphora.cli.bench.gradient import gradient
 from anaphora.cli.bench.load import load, run_load
+from anaphora.cli.bench.prompts import prompts
+from anaphora.cli.bench.scenarios import scenarios
 from anaphora.cli.bench.switch import switch
 
-EXPERIMENTS: Mapping[str, OwnOptions] = {"switch": switch, "gradient": gradient, "costs": costs}
+EXPERIMENTS: Mapping[str, OwnOptions] = {
+    "switch": switch,
+    "gradient": gradient,
+    "costs": costs,
+    "scenarios": scenarios,
+    "prompts": prompts,
+}
 
 
 def register(app: typer.Typer) -> None:

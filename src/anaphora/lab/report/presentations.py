@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anaphora.lab.report import costs, gradient, switch
+from anaphora.lab.report import costs, gradient, prompts, scenarios, switch
 from anaphora.lab.report.base import FigureOf, Findings, Presentation
 from anaphora.report.tables import Table
 
@@ -11,6 +11,8 @@ PRESENTATIONS: Mapping[str, Presentation] = {
     "switch": switch.PRESENTATION,
     "gradient": gradient.PRESENTATION,
     "costs": costs.PRESENTATION,
+    "scenarios": scenarios.PRESENTATION,
+    "prompts": prompts.PRESENTATION,
 }
 
 

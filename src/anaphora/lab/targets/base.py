@@ -14,17 +14,19 @@ class KeyRefusedError(TargetError):
     """The server wants a key, or another one (HTTP 401 or 403)."""
 
 
-Message = Mapping[str, str]
-"""``role`` and ``content``."""
+Message = Mapping[str, Any]
+"""``role`` and ``content``; ``tool_calls`` and the like as OpenAI has them."""
+Tool = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One chat completion to ask for: greedy, streamed. ``cache_salt`` goes along only if it is given."""
+    """One chat completion to ask for: greedy, streamed. ``cache_salt`` and ``tools`` go along only if given."""
 
     messages: tuple[Message, ...]
     max_tokens: int
     cache_salt: str | None = None
+    tools: tuple[Tool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class PromptTokenizer(Protocol):
 
     async def count_text(self, text: str) -> int | None: ...
     async def text_token_ids(self, text: str) -> list[int] | None: ...
-    async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None: ...
+    async def chat_token_ids(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int] | None: ...
 
 
 class Target(PromptTokenizer, Protocol):

@@ -13,7 +13,7 @@ from anaphora.lab.clock import Clock
 from anaphora.lab.counters import MetricsText, read_counters
 from anaphora.lab.dialects import OTHER, Dialect, kind_of
 from anaphora.lab.http import HttpClient
-from anaphora.lab.targets.base import ChatRequest, KeyRefusedError, Message, Reply
+from anaphora.lab.targets.base import ChatRequest, KeyRefusedError, Message, Reply, Tool
 from anaphora.lab.targets.body import Body
 from anaphora.lab.targets.reset import refusal_of
 from anaphora.traces.records import CounterReading
@@ -127,6 +127,7 @@ class OpenAITarget:
             "temperature": 0,
             **dict(self.dialect.request_fields),
             **({} if request.cache_salt is None else {"cache_salt": request.cache_salt}),
+            **({"tools": list(request.tools)} if request.tools else {}),
         }
 
     async def _chat(self, body: Mapping[str, Any]) -> Reply:
@@ -185,9 +186,11 @@ class OpenAITarget:
         """Token ids of a bare text; ``None`` if the server does not tokenise for others."""
         return await self._tokenize({"prompt": text, "add_special_tokens": False})
 
-    async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None:
+    async def chat_token_ids(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int] | None:
         """Token ids of a chat as the server renders it; ``None`` if it does not say."""
-        return await self._tokenize({"messages": list(messages), "add_generation_prompt": True})
+        return await self._tokenize(
+            {"messages": list(messages), "add_generation_prompt": True, **({"tools": list(tools)} if tools else {})}
+        )
 
     async def version(self) -> str | None:
         """What the server says of its version at ``/version``, if it does."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from anaphora.checkpoints import find_checkpoint
-from anaphora.lab.targets.base import Message
+from anaphora.lab.targets.base import Message, Tool
 from anaphora.tokenizer import Tokenizer
 
 
@@ -26,5 +26,5 @@ class LocalTokenizer:
     async def text_token_ids(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False)
 
-    async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None:
-        return self._tokenizer.encode_chat(messages)
+    async def chat_token_ids(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int] | None:
+        return self._tokenizer.encode_chat(messages, tools=list(tools) or None)

@@ -2,11 +2,12 @@
 meant."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anaphora.lab.arms import Mechanism
 from anaphora.lab.salts import salt_of
-from anaphora.lab.targets.base import ChatRequest
+from anaphora.lab.targets.base import ChatRequest, Message, Tool
 from anaphora.lab.workloads.texts import EDITION_WORDS, Texts
 from anaphora.traces.records import Arm
 
@@ -26,6 +27,26 @@ class PromptFactory:
         one."""
         chosen = random.Random(f"{self.run_id}/{name}")
         return " ".join(chosen.choice(EDITION_WORDS) for _ in range(_WORDS_OF_AN_EDITION))
+
+    def own(
+        self,
+        messages: Sequence[Message],
+        *,
+        family: str,
+        arm: Arm,
+        number: int,
+        max_tokens: int,
+        tools: tuple[Tool, ...] = (),
+    ) -> ChatRequest:
+        """The request of one trial with texts that come from elsewhere, as they stand. Only where nothing but other
+        words can make a request miss do words go in front: the same ones for all on-trials of a ``family``."""
+        salt = None
+        if self.mechanism is Mechanism.SALT:
+            salt = salt_of(self.run_id, "off", family, number) if arm == "off" else salt_of(self.run_id, "on")
+        if self.mechanism is Mechanism.NONCE:
+            edition = self.edition(f"{family}/off/{number}" if arm == "off" else family)
+            messages = with_words_in_front(messages, self.texts.heading.format(edition=edition))
+        return ChatRequest(messages=tuple(messages), max_tokens=max_tokens, cache_salt=salt, tools=tools)
 
     def sample_edition(self, name: str) -> str:
         """An edition as long as others, of no run: its text is counted and never sent."""
@@ -50,3 +71,12 @@ class PromptFactory:
             max_tokens=max_tokens,
             cache_salt=salt,
         )
+
+
+def with_words_in_front(messages: Sequence[Message], words: str) -> list[Message]:
+    """The messages with ``words`` before the first one's text; as a system message if that text is not plain."""
+    first, *others = messages
+    content = first.get("content")
+    if isinstance(content, str):
+        return [{**first, "content": words + content}, *others]
+    return [{"role": "system", "content": words}, *messages]
