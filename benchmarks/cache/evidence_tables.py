@@ -128,7 +128,8 @@ def core(results: Results) -> str:
         (f"{shape} blocks" if shape.isdigit() else shape, size) for shape, size in results["bytes_per_block"].items()
     ]
     speed = table(("arm", "blocks of the pool", *CORE_STAGES), rows)
-    return f"{facts}\n\n{speed}\n\n{table(('prompts, in a pool of a million blocks', 'bytes a block'), [*memory])}"
+    sizes = table(("prompts, in a pool of a million blocks", "bytes a block"), [*memory])
+    return "\n\n".join(filter(None, (facts, speed, sizes, results.get("memory_note"))))
 
 
 TABLES: dict[str, Callable[[Results], str]] = {

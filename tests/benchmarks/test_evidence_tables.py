@@ -31,7 +31,8 @@ def test_the_core_kept_its_aims() -> None:
     assert all(row["lookup"] <= 0.5 for row in ours)
     assert all(row["lookup"] + row["hold"] <= 2 for row in ours)
     assert all(row["allocate and commit"] + row["free"] <= 5 for row in ours)
-    assert all(results["bytes_per_block"][shape] <= 250 for shape in ("8192", "128", "conversations"))
+    assert all(size <= 250 for size in results["bytes_per_block"].values())
+    assert set(results["bytes_per_block"]) == {"8192", "128", "conversations", "8"}
 
 
 def test_the_attacker_saw_nothing_and_the_control_everything() -> None:
