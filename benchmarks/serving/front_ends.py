@@ -82,7 +82,7 @@ def burst(port: int, system: str, texts: Texts, seed: str, max_tokens: int) -> l
 
 
 def measure(server: Server, threads: Mapping[str, int], texts: Texts, seed: str, max_tokens: int) -> dict[str, Any]:
-    """One burst. Its CPU times hold the 64 short warming requests, too: see ``warming``."""
+    """One burst. Its CPU times hold the short request that warms each connection, too."""
     system = texts.text(PREFIX_TOKENS, "shared")
     Client(server.port, MODEL_NAME).ask(system, "before", max_tokens=1)
     before = usage(threads)
@@ -100,7 +100,7 @@ def measure(server: Server, threads: Mapping[str, int], texts: Texts, seed: str,
 
 
 def warming(server: Server, threads: Mapping[str, int], texts: Texts, seed: str) -> dict[str, float]:
-    """CPU milliseconds of one warming request: to be taken off."""
+    """CPU milliseconds of one short request, when one comes after the other."""
     before = usage(threads)
     for index in range(NUM_CLIENTS):
         client = Client(server.port, MODEL_NAME)
@@ -135,7 +135,7 @@ def main() -> None:
                 warm = warming(server, threads, texts, str(number))
                 for max_tokens in OUTPUTS:
                     found = measure(server, threads, texts, f"{number} {max_tokens}", max_tokens)
-                    bursts.append({"front_ends": count, "round": number, "warming_cpu_ms": warm, **found})
+                    bursts.append({"front_ends": count, "round": number, "short_request_cpu_ms": warm, **found})
                     print(json.dumps(bursts[-1]), flush=True)
     finally:
         for server, _ in servers.values():
@@ -154,15 +154,15 @@ def main() -> None:
 
 
 def summary(bursts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Medians over the rounds, and the least CPU time: what others do on the machine only adds to it."""
+    """Medians over the rounds. CPU times are those of a request and of the short one that warms its connection."""
     rows = []
     for count in sorted({b["front_ends"] for b in bursts}):
         for max_tokens in sorted({b["output_tokens"] for b in bursts}):
             chosen = [b for b in bursts if (b["front_ends"], b["output_tokens"]) == (count, max_tokens)]
             row: dict[str, Any] = {"front_ends": count, "output_tokens": max_tokens}
             for name in ("engine", "loop", "client"):
-                net = [b["cpu_ms_per_request"][name] - b["warming_cpu_ms"][name] for b in chosen]
-                row[f"{name}_cpu_ms"] = round(statistics.median(net), 3)
+                used = [b["cpu_ms_per_request"][name] for b in chosen]
+                row[f"{name}_cpu_ms"] = round(statistics.median(used), 3)
             for name in ("median", "p99"):
                 row[f"ttft_{name}_ms"] = round(statistics.median(b["ttft_ms"][name] for b in chosen), 1)
             row["total_s"] = round(statistics.median(b["total_s"] for b in chosen), 3)

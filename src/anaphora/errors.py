@@ -12,6 +12,7 @@
     │   └── UnknownModelError      no such model here (HTTP 404)
     ├── PinError               a prefix cannot be pinned: it is not cached, or too much is pinned (HTTP 409)
     ├── EngineStepError        the model failed while computing a request; the engine lives on (HTTP 500)
+    │   └── StepMemoryError        the device ran out of memory (HTTP 500)
     ├── EngineOverloadedError  the waiting queue is full: try again later (HTTP 503)
     └── EngineDeadError        the engine has stopped and serves nothing more (HTTP 503)
 
@@ -70,6 +71,10 @@ class PinError(AnaphoraError):
 
 class EngineStepError(AnaphoraError):
     """The model failed while computing a request; the engine lives on and the request may be sent again."""
+
+
+class StepMemoryError(EngineStepError):
+    """The device had no memory for a step. Other steps may well fit, so however often this comes, the engine lives."""
 
 
 class EngineOverloadedError(AnaphoraError):

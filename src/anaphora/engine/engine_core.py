@@ -10,7 +10,7 @@ from anaphora.engine.model_runner import Runner
 from anaphora.engine.request import GenerationRequest, check_request
 from anaphora.engine.sampler import SampledToken
 from anaphora.engine.stats import EngineCounters, EngineStats, take_snapshot
-from anaphora.errors import EngineDeadError, EngineStepError, PinError, RequestError
+from anaphora.errors import EngineDeadError, EngineStepError, PinError, RequestError, StepMemoryError
 from anaphora.kvcache.pins import Pin
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.kvcache.tree_dump import TreeNode
@@ -96,6 +96,8 @@ class EngineCore:
         self._note_schedule(output)
         try:
             sampled = self._runner.run(output.scheduled, self._active, self.scheduler.num_waiting)
+        except StepMemoryError as error:
+            return self._fail(output, error, is_fatal_in_time=False)
         except Exception as error:
             return self._fail(output, error)
         except BaseException:  # interrupted from the keyboard, say: the step is void, and the next one may begin
@@ -180,11 +182,11 @@ class EngineCore:
             stepped_s=now,
         )
 
-    def _fail(self, output: SchedulerOutput, error: Exception) -> list[CoreOutput]:
+    def _fail(self, output: SchedulerOutput, error: Exception, *, is_fatal_in_time: bool = True) -> list[CoreOutput]:
         """Take a failed step back and end its requests, one output each."""
         logger.error("a step of %d tokens failed", output.num_tokens, exc_info=error)
         self.scheduler.fail(output)
-        self._num_failed_in_a_row += 1
+        self._num_failed_in_a_row += is_fatal_in_time
         request_ids = [item.request.request_id for item in output.scheduled]
         for request_id in request_ids:
             self.abort(request_id)
@@ -195,6 +197,8 @@ class EngineCore:
 
 def _step_error(cause: Exception) -> EngineStepError:
     """One for each request; what the model said is for the log, not for the client."""
+    if isinstance(cause, StepMemoryError):
+        return StepMemoryError(str(cause))
     error = EngineStepError("the model failed while computing this request: send it again")
     error.__cause__ = cause
     return error

@@ -31,9 +31,7 @@ class SamplingState:
         self.num_output_tokens = 0
         self.output_counts: Counter[int] = Counter()
         self._key = np.array([part % _UINT64 for part in key], dtype=np.uint64)
-        self._end_token_ids = torch.tensor(sorted(set(end_token_ids)), dtype=torch.int64)
-        self._bias_ids = torch.tensor([token_id for token_id, _ in params.logit_bias], dtype=torch.int64)
-        self._bias = torch.tensor([bias for _, bias in params.logit_bias], dtype=torch.float32)
+        self._end_token_ids = sorted(set(end_token_ids))  # tensors are made where needed: mostly never
         self._repeatable = set(prompt_token_ids) if params.repetition_penalty != 1.0 else None
 
     def observe(self, token_id: int) -> None:
@@ -62,21 +60,22 @@ class SamplingState:
         """
         params = self.params
         if params.logit_bias:
-            logits.index_add_(0, self._bias_ids, self._bias)
+            ids, biases = zip(*params.logit_bias, strict=True)
+            logits.index_add_(0, torch.tensor(ids), torch.tensor(biases, dtype=torch.float32))
         if self._masks_end:
             logits[self._end_token_ids] = -torch.inf
         if self._repeatable:
-            ids = torch.tensor(list(self._repeatable), dtype=torch.int64)
-            seen = logits[ids]
-            logits[ids] = torch.where(seen > 0, seen / params.repetition_penalty, seen * params.repetition_penalty)
+            repeated = torch.tensor(list(self._repeatable), dtype=torch.int64)
+            seen = logits[repeated]
+            logits[repeated] = torch.where(seen > 0, seen / params.repetition_penalty, seen * params.repetition_penalty)
         if self.output_counts:
-            ids = torch.tensor(list(self.output_counts), dtype=torch.int64)
+            generated = torch.tensor(list(self.output_counts), dtype=torch.int64)
             counts = torch.tensor(list(self.output_counts.values()), dtype=torch.float32)
-            logits[ids] -= counts * params.frequency_penalty + params.presence_penalty
+            logits[generated] -= counts * params.frequency_penalty + params.presence_penalty
 
     @property
     def _masks_end(self) -> bool:
-        return self.num_output_tokens < self.params.min_tokens and bool(self._end_token_ids.numel())
+        return self.num_output_tokens < self.params.min_tokens and bool(self._end_token_ids)
 
     @property
     def _counts_matter(self) -> bool:

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from anaphora.engine.core_output import CoreOutput
-from anaphora.engine.engine_core import EngineCore
+from anaphora.engine.engine_core import MAX_FAILED_STEPS, EngineCore
 from anaphora.engine.request import GenerationRequest
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.engine.startup import load_engine
+from anaphora.errors import StepMemoryError
 from anaphora.types import RequestId
 from tests.engine.gpu.emulated import emulated_core
 from tests.engine.harness import config_for
@@ -134,3 +135,38 @@ def test_a_failed_step_leaves_nothing_under_way(
     ask("b")
     assert len([output for _ in range(9) for output in core.step() or ()]) == 9
     core.scheduler.check_integrity()
+
+
+def test_a_step_without_memory_fails_clearly_and_the_engine_lives(
+    tiny_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often in a row: what found no room is told, nothing leaks, and what fits is computed as ever."""
+    core, runner = emulated_core(config_for(tiny_folders["llama3"], **LIMITS), max_captured=8)
+    params = SamplingParams(max_tokens=9, temperature=0.0, ignore_eos=True)
+    launch = runner._launcher.launch
+
+    def no_room_for_long_steps(chunks: Any, draws: Any = ()) -> Any:
+        if sum(len(chunk.token_ids) for chunk in chunks) > 20:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return launch(chunks, draws)
+
+    monkeypatch.setattr(runner._launcher, "launch", no_room_for_long_steps)
+    for number in range(2 * MAX_FAILED_STEPS):
+        prompt = list(range(3, 33))
+        core.add(GenerationRequest(request_id=RequestId(f"long-{number}"), prompt_token_ids=prompt, params=params))
+        failed = core.step()
+        assert failed is not None
+        assert [type(output.error) for output in failed] == [StepMemoryError]
+        assert "no memory left for this step: send the request again" in str(failed[0].error)
+        core.scheduler.check_integrity()
+        assert core.stats().num_free_blocks == core.stats().num_blocks
+    core.add(GenerationRequest(request_id=RequestId("short"), prompt_token_ids=[1, 2, 3], params=params))
+    assert len([output for _ in range(9) for output in core.step() or ()]) == 9
+
+
+def test_every_step_that_is_captured_is_so_at_the_start(tiny_folders: dict[str, Path]) -> None:
+    core, runner = emulated_core(config_for(tiny_folders["llama3"], **LIMITS), max_captured=64)
+    captured = set(runner._launcher._passes)
+    assert {num_tokens for num_tokens, _ in captured} == {1, 2, 4, 8, 16, 24, 32, 48, 64}
+    play(core, 3)
+    assert set(runner._launcher._passes) == captured

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anaphora.engine.gpu.buckets import TOKEN_BUCKETS, bucket_of
 from anaphora.models.attention.splits import split_keys
-from anaphora.models.attention.tiles import AMPERE, HOPPER, StepShape, tile_config, tile_configs
+from anaphora.models.attention.tiles import AMPERE, HOPPER, StepShape, step_shapes, tile_config, tile_configs
 from anaphora.models.attention.waves import split_into_waves
 from anaphora.models.batch import SequenceSpan
 
@@ -63,6 +64,31 @@ def test_splits_are_whole_tiles_and_equal_for_equal_lengths(lengths: list[int], 
 )
 def test_sizes_follow_the_fullest_tile(shape: StepShape, name: str) -> None:
     assert tile_config(HOPPER, shape, batch_invariant=False, is_float32=False) == HOPPER[name]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 256), min_size=1, max_size=40),
+    group=st.integers(1, 16),
+    most_keys=st.sampled_from([300, 8192, 8193, 32000]),
+    num_sharing=st.integers(0, 40),
+    name=st.sampled_from(["hopper", "ampere"]),
+)
+def test_the_shapes_of_a_bucket_need_every_size_that_any_of_its_steps_does(
+    lengths: list[int], group: int, most_keys: int, num_sharing: int, name: str
+) -> None:
+    configs = {"hopper": HOPPER, "ampere": AMPERE}[name]
+    bucket = bucket_of(sum(lengths))
+    if bucket is None:
+        return
+    fewest = 1 + max([other for other in TOKEN_BUCKETS if other < bucket], default=0)
+    rows = [group * length for length in lengths]
+    shared = sum(rows[:num_sharing]) if num_sharing > 1 else 0
+    step = StepShape(len(lengths), min(rows), max(*rows, shared), most_keys)
+    chosen, *captured = (
+        tile_config(configs, shape, batch_invariant=False, is_float32=False)
+        for shape in (step, *step_shapes(fewest, bucket, group))
+    )
+    assert chosen in captured
 
 
 def test_batch_invariant_steps_have_the_same_sizes_whatever_they_hold() -> None:

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
 
-import numpy as np
 import torch
 
 from anaphora.engine.gpu.buckets import bucket_of
@@ -18,13 +16,10 @@ from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.models.attention.tasks import TaskPlan
 from anaphora.models.attention.tiles import TileConfig
-from anaphora.models.batch import SequenceSpan
+from anaphora.models.device.attention import DeviceAttention
 from anaphora.models.device.causal_lm import DeviceLM
 from anaphora.models.kv_cache import PagedKVCache
 
-CAPTURED_LEN = 512
-"""Tokens of the requests whose plans name the tile sizes that are captured first."""
-_NO_BLOCKS: Any = np.zeros(CAPTURED_LEN, dtype=np.int32)
 NUM_IN_FLIGHT = 3
 """Passes whose buffers on the host may be in use: one that lands, one behind it, one that runs ahead."""
 
@@ -64,6 +59,16 @@ def compute(model: DeviceLM, kv: PagedKVCache, batch: FlatBatch, plan: TaskPlan,
     return model.forward(inputs.batch(room.num_tokens, room.num_rows, plan.config, workspace, sampled, plan), kv)
 
 
+def captured_steps(attention: DeviceAttention, buckets: Sequence[int]) -> list[tuple[int, TileConfig]]:
+    """Every bucket with every size that its steps can have, the largest buckets first."""
+    fewest = [1, *(bucket + 1 for bucket in buckets)]
+    return [
+        (last, config)
+        for first, last in reversed(list(zip(fewest, buckets, strict=False)))
+        for config in attention.step_configs(first, last)
+    ]
+
+
 class PassLauncher:
     """Passes over one model and its KV tensors, in the order in which they are launched."""
 
@@ -92,15 +97,12 @@ class PassLauncher:
 
     @torch.inference_mode()
     def capture_all(self) -> None:
-        """Record the usual passes of every bucket: one token of each request, and all tokens of one request.
+        """Record every pass that small steps can need: no request then waits for one to be compiled or recorded.
 
         The largest come first, so that the others find room in their memory. To be called before the first launch.
         """
-        for num_tokens in reversed(self._buckets):
-            decode = [SequenceSpan(row, 1, CAPTURED_LEN, _NO_BLOCKS) for row in range(num_tokens)]
-            extend = [SequenceSpan(0, num_tokens, CAPTURED_LEN, _NO_BLOCKS)]
-            for spans in (decode, extend):
-                self._capture_once(num_tokens, self._model.attention.plan_spans(spans).config)
+        for num_tokens, config in captured_steps(self._model.attention, self._buckets):
+            self._capture_once(num_tokens, config)
 
     def _capture_once(self, num_tokens: int, config: TileConfig) -> None:
         """Record the pass for a bucket now, if it is not there; its inputs are whatever was sent last."""
@@ -139,6 +141,12 @@ class PassLauncher:
         batch = flatten(chunks, self._kv.block_size, self._tables)
         plan = self._model.attention.plan_spans(batch.spans)
         return compute(self._model, self._kv, batch, plan, self._sampled).float().cpu()
+
+    def free_unused_memory(self) -> None:
+        """After a step that found no memory: wait for what is under way, and give back what nobody uses."""
+        if self._is_cuda:
+            torch.cuda.synchronize(self._model.device)
+            torch.cuda.empty_cache()
 
     def _replay(self, batch: FlatBatch, plan: TaskPlan, bucket: int) -> torch.Tensor:
         host = next(self._hosts)

@@ -12,6 +12,7 @@ from anaphora.engine.input_batch import Chunk, split_into_passes
 from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.model_runner import chunk_of, share_out
 from anaphora.engine.sampler import SampledToken, sample
+from anaphora.errors import StepMemoryError
 from anaphora.scheduler.output import ScheduledRequest
 from anaphora.types import RequestId
 
@@ -42,6 +43,13 @@ class GpuRunner:
         ahead, self._ahead = self._ahead, None
         try:
             return self._run(scheduled, active, ahead, may_run_ahead=not num_waiting)
+        except torch.OutOfMemoryError as error:
+            self._ahead = None
+            self._launcher.free_unused_memory()
+            raise StepMemoryError(
+                "the GPU has no memory left for this step: send the request again, or let the server be started with a "
+                "lower gpu_memory_utilization or max_num_batched_tokens"
+            ) from error
         except BaseException:
             self._ahead = None
             raise

@@ -10,11 +10,12 @@ from anaphora.errors import (
     PinError,
     PromptTooLongError,
     RequestError,
+    StepMemoryError,
 )
 
 _REQUEST_KINDS: dict[str, type[RequestError]] = {cls.__name__: cls for cls in (RequestError, PromptTooLongError)}
 _KINDS: dict[str, type[AnaphoraError]] = {
-    cls.__name__: cls for cls in (PinError, EngineStepError, EngineOverloadedError, EngineDeadError)
+    cls.__name__: cls for cls in (PinError, EngineStepError, StepMemoryError, EngineOverloadedError, EngineDeadError)
 }
 
 

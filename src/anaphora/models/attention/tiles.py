@@ -80,6 +80,19 @@ def tile_config(
     return replace(config, rows=min(config.rows, 64), columns=32, num_stages=2) if is_float32 else config
 
 
+def step_shapes(fewest: int, most: int, group: int) -> list[StepShape]:
+    """Steps of ``fewest`` to ``most`` new tokens that among them need every size that such a step can.
+
+    ``group``: query rows of a token. They are: a token of each request; all tokens of one request, over few keys and
+    over many; and a token of each, with blocks that all of them share.
+    """
+    shapes = [StepShape(most, group, group, 1)]
+    for num_tokens in dict.fromkeys((fewest, most)):
+        rows = group * num_tokens
+        shapes += [StepShape(1, rows, rows, keys) for keys in (1, MANY_KEYS + 1)]
+    return shapes if most == 1 else [*shapes, StepShape(most, group, group * most, 1)]
+
+
 def _name(configs: dict[str, TileConfig], shape: StepShape) -> str:
     if shape.most_rows <= configs["decode"].rows:
         return "decode"

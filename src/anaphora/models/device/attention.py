@@ -19,6 +19,10 @@ class DeviceAttention(Protocol):
         """Tasks of a step. Block tables are best given as int32 arrays."""
         ...
 
+    def step_configs(self, fewest: int, most: int) -> Sequence[TileConfig]:
+        """Every size that plans of ``fewest`` to ``most`` new tokens can have; a captured pass holds for one."""
+        ...
+
     def workspace(self, num_parts: int) -> Any:
         """What :meth:`run` needs beside the tasks if they have so many parts."""
         ...
@@ -54,6 +58,10 @@ class PlainAttention:
         builder = TaskBuilder(spans, self._block_size, PLAIN_TILES, group=self._group, num_tokens=num_tokens)
         builder.add(runs)
         return builder.build(self._num_kv_heads, num_programs=4)
+
+    def step_configs(self, fewest: int, most: int) -> Sequence[TileConfig]:
+        """See the protocol."""
+        return (PLAIN_TILES,)
 
     def workspace(self, num_parts: int) -> None:
         """Nothing."""

@@ -6,6 +6,7 @@ import torch
 
 from anaphora.models.attention.cuda import CudaAttention
 from anaphora.models.attention.tasks import TaskPlan
+from anaphora.models.attention.tiles import TileConfig
 from anaphora.models.batch import SequenceSpan
 from anaphora.models.device.batch import DeviceTasks
 from anaphora.models.device.operators import Norms
@@ -69,6 +70,10 @@ class TritonAttention:
     def plan_spans(self, spans: Sequence[SequenceSpan]) -> TaskPlan:
         """See the protocol."""
         return self._attention.plan_spans(spans)
+
+    def step_configs(self, fewest: int, most: int) -> Sequence[TileConfig]:
+        """See the protocol."""
+        return self._attention.step_configs(fewest, most)
 
     def workspace(self, num_parts: int) -> Workspace:
         """See the protocol."""
