@@ -2,7 +2,7 @@
 
 import pytest
 
-from anaphora.lab.witnesses import gaps, hit_rates, shares
+from anaphora.lab.witnesses import disagreements, gaps, hit_rates, shares
 from anaphora.traces.records import CounterReading
 from tests.lab.records import record
 
@@ -51,3 +51,32 @@ def test_a_gap_has_a_name(cached: int | None, prompt: int, predicted: int | None
     found = gaps([record(usage=usage(cached, prompt), predicted_cached_tokens=predicted)], block_size=16)
     assert [key.startswith(name) for key in found if name] == ([] if name is None else [True])
     assert not gaps([record(error="gone")], block_size=16)
+
+
+def counters(queried: float, cached: float) -> dict[str, CounterReading]:
+    return {
+        "counters_before": CounterReading("f", "tokens", 0, 0),
+        "counters_after": CounterReading("f", "tokens", queried, cached),
+    }
+
+
+@pytest.mark.parametrize(
+    ("queried", "cached", "name"),
+    [
+        (100, 96, None),
+        (0, 0, None),  # nothing was looked up: caching is off there
+        (100, 80, "counters and answer differ"),
+        (300, 280, "counters hold more than this request"),
+    ],
+)
+def test_the_counters_are_the_third_witness_of_each_request(queried: float, cached: float, name: str | None) -> None:
+    found = disagreements([record(**counters(queried, cached))], block_size=16)
+    assert [one.gap.startswith(name) for one in found if name] == ([] if name is None else [True])
+    assert len(found) == (name is not None)
+
+
+def test_a_disagreement_says_who_said_what() -> None:
+    leaked = record(arm="off", index=3, usage=usage(16), predicted_cached_tokens=0, **counters(100, 16))
+    (found,) = disagreements([leaked, record(error="gone"), record()], block_size=16)
+    assert (found.arm, found.index, found.usage, found.metrics, found.predicted) == ("off", 3, 16, 16, 0)
+    assert found.gap == "hit although it should miss: the cache was not out of reach"

@@ -11,20 +11,31 @@ def register(app: typer.Typer) -> None:
     app.command("report")(report)
 
 
-def report(folder: Annotated[Path, typer.Argument(help="A report folder of `anaphora bench`.")]) -> None:
+def report(
+    folder: Annotated[Path, typer.Argument(help="A report folder of `anaphora bench`.")],
+    lang: Annotated[
+        str | None, typer.Option(metavar="en|zh", help="English or Chinese. Default: as the run was asked for.")
+    ] = None,
+) -> None:
     """Make results, tables, figures and report.html again from records.jsonl."""
     from rich.console import Console
 
-    from anaphora.errors import TraceError
+    from anaphora.errors import ConfigError, TraceError
     from anaphora.lab.load.records import RECORDS_FILE as LOAD_FILE
     from anaphora.lab.load.report import print_load, write_load
     from anaphora.lab.report import write_report
+    from anaphora.lab.report.languages import language_of
     from anaphora.lab.report.terminal import print_report
+    from anaphora.traces.records import read_run
 
     if not folder.is_dir():
         raise TraceError(f"{folder} is no folder: give a report folder of `anaphora bench`")
     if (folder / LOAD_FILE).exists():
+        if lang not in (None, "en"):
+            raise ConfigError("reports of load are in English only: leave out --lang")
         print_load(write_load(folder), Console())
     else:
-        print_report(write_report(folder), Console())
+        code = lang or str(read_run(folder).header.settings.get("lang", "en"))
+        language = language_of(code)
+        print_report(write_report(folder, language), Console(), language)
     typer.echo(f"\nreport: {folder / 'report.html'}")

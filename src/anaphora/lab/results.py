@@ -1,11 +1,14 @@
 """From records to results: a pure function, so that a report can be made again and comes out the same."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from anaphora.lab import trust
 from anaphora.lab.experiments.registry import EXPERIMENTS
-from anaphora.traces.records import RequestRecord, Run
+from anaphora.lab.prediction import block_size_of
+from anaphora.lab.witnesses import disagreements, gaps, shares
+from anaphora.traces.records import Arm, RequestRecord, Run
 
 
 def results_of(run: Run) -> dict[str, Any]:
@@ -29,9 +32,26 @@ def results_of(run: Run) -> dict[str, Any]:
         },
         "target": dict(run.header.target),
         "experiments": experiments,
+        "witnesses": _witnesses(run),
         "trust": trust.checks(run),
         "errors": _errors(run.requests),
         "environment": dict(run.header.environment),
+    }
+
+
+def _witnesses(run: Run) -> dict[str, Any]:
+    """Cached tokens of so many by experiment, arm and witness, and every request on which the witnesses part."""
+    records = [record for record in run.requests if record.phase != "warmup"]
+    cells: dict[tuple[str, Arm], list[RequestRecord]] = {}
+    for record in records:
+        cells.setdefault((record.experiment, record.arm), []).append(record)
+    block_size = block_size_of(run.header.target["cache_settings"])
+    return {
+        "arms": [
+            {"experiment": experiment, "arm": arm, **shares(members), "gaps": gaps(members, block_size=block_size)}
+            for (experiment, arm), members in sorted(cells.items())
+        ],
+        "disagreements": [asdict(one) for one in disagreements(records, block_size=block_size)],
     }
 
 

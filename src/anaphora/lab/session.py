@@ -15,6 +15,7 @@ from anaphora.lab.bench import run_bench
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.progress import Progress
 from anaphora.lab.report import write_report
+from anaphora.lab.report.languages import language_of
 from anaphora.lab.report.terminal import print_report
 from anaphora.traces.records import RECORDS_FILE, read_run
 
@@ -31,8 +32,9 @@ def run_session(options: BenchOptions, out: Path | None) -> dict[str, Any]:
             errors.print(Text(_what_remains(folder)), soft_wrap=True)
             raise
         progress.note("drawing the report")
-    results = write_report(folder)
-    print_report(results, console)
+    language = language_of(options.lang)
+    results = write_report(folder, language)
+    print_report(results, console, language)
     console.print(Text(f"report: {folder / 'report.html'}"), soft_wrap=True)
     return results
 

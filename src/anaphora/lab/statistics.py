@@ -18,6 +18,7 @@ Samples = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 NUM_RESAMPLES = 4000
+_Z = float(special.ndtri((1 + LEVEL) / 2))
 _MIN_SAMPLES = 6
 _MIN_REPEATS = 3
 
@@ -152,16 +153,20 @@ def with_repeats(line: Line, num_tokens: Sequence[float], samples: Sequence[Sequ
     """The same line, with intervals from the ``samples`` whose medians it was laid through, one list for each of
     ``num_tokens``.
 
-    The samples are resampled within each length. Student's intervals ask for the same noise everywhere, but times
-    vary in proportion to themselves: with that they hold a slope 86 times in 100 and an intercept 99. ``line`` comes
-    back as it is if a length has fewer than three samples.
+    The samples are resampled within each length; the spread of the lines is the standard error. Student's intervals
+    ask for the same noise everywhere, but times vary in proportion to themselves: with that they hold a slope 86 times
+    in 100 and an intercept 99. ``line`` comes back as it is if a length has fewer than three samples.
     """
     if min(map(len, samples)) < _MIN_REPEATS:
         return line
     rng = np.random.default_rng(seed)
     medians = [_resampled_medians(np.asarray(values, dtype=float), rng) for values in samples]
     slopes, intercepts = lines_through(np.asarray(num_tokens, dtype=float), np.stack(medians, axis=-1))
-    return replace(line, slope_interval=percentile_interval(slopes), intercept_interval=percentile_interval(intercepts))
+    return replace(
+        line,
+        slope_interval=_around(line.slope_ms_per_ktoken, _Z * float(slopes.std(ddof=1))),
+        intercept_interval=_around(line.intercept_ms, _Z * float(intercepts.std(ddof=1))),
+    )
 
 
 def _resampled_medians(values: Samples, rng: np.random.Generator) -> Samples:

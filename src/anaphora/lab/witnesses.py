@@ -7,6 +7,7 @@ name.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from anaphora.lab.counters import difference, total
 from anaphora.lab.usage import read_usage
@@ -67,14 +68,35 @@ def hit_rates(records: Sequence[RequestRecord]) -> dict[str, float | None]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One request of which the witnesses say different things, in cached tokens, and the class of the difference."""
+
+    experiment: str
+    arm: str
+    group: int
+    index: int
+    label: str
+    usage: int | None
+    metrics: float | None
+    predicted: int | None
+    gap: str
+
+
+def disagreements(records: Sequence[RequestRecord], *, block_size: int) -> list[Disagreement]:
+    """The successful requests on which witnesses that speak part, or of which one is silent that should not be."""
+    named = ((record, gap_of(record, block_size)) for record in records if record.error is None)
+    return [_disagreement(record, gap) for record, gap in named if gap is not None]
+
+
 def gaps(records: Sequence[RequestRecord], *, block_size: int) -> dict[str, int]:
-    """How many successful requests show which difference between prediction and ``usage``; no entry where they
-    agree."""
-    names = (_gap(record, block_size) for record in records if record.error is None)
-    return dict(sorted(Counter(name for name in names if name is not None).items()))
+    """How many successful requests show which difference; no entry where the witnesses agree."""
+    return dict(sorted(Counter(one.gap for one in disagreements(records, block_size=block_size)).items()))
 
 
-def _gap(record: RequestRecord, block_size: int) -> str | None:
+def gap_of(record: RequestRecord, block_size: int) -> str | None:
+    """The class of the difference between prediction, ``usage`` and counters; ``None`` where they agree, or where
+    only the counters are silent."""
     usage, predicted = read_usage(record.usage), record.predicted_cached_tokens
     if predicted is None:
         return "no tokenizer, so no prediction"
@@ -82,14 +104,46 @@ def _gap(record: RequestRecord, block_size: int) -> str | None:
         return "another token count than predicted: the template or tokenizer differs"
     if usage.num_cached_tokens is None:
         return "hidden by the server"
-    gap = usage.num_cached_tokens - predicted
+    return _gap_to_prediction(usage.num_cached_tokens - predicted, record, block_size) or _gap_to_counters(
+        record, usage.num_cached_tokens
+    )
+
+
+def _gap_to_prediction(gap: int, record: RequestRecord, block_size: int) -> str | None:
     if gap == 0:
         return None
+    if record.arm == "off" and gap > 0:
+        return "hit although it should miss: the cache was not out of reach"
     if abs(gap) <= block_size:
         return "within one block: rounding or the last token"
     if gap > 0:
         return "more than predicted: left from earlier traffic"
     return "less than predicted: evicted, reset, or another replica"
+
+
+def _gap_to_counters(record: RequestRecord, cached: int) -> str | None:
+    """Counters in blocks say nothing to the token; those that looked nothing up say that caching is off there."""
+    metrics = counted(record)
+    if metrics is None or metrics.unit != "tokens" or metrics.queried == 0 or metrics.cached == cached:
+        return None
+    if metrics.queried > (prompt_tokens(record) or 0):
+        return "counters hold more than this request: foreign traffic"
+    return "counters and answer differ: counted at another moment, or by another rule"
+
+
+def _disagreement(record: RequestRecord, gap: str) -> Disagreement:
+    metrics = counted(record)
+    return Disagreement(
+        record.experiment,
+        record.arm,
+        record.group,
+        record.index,
+        record.label,
+        read_usage(record.usage).num_cached_tokens,
+        None if metrics is None else metrics.cached,
+        record.predicted_cached_tokens,
+        gap,
+    )
 
 
 def _sum(parts: Sequence[Share]) -> Share | None:

@@ -1,6 +1,7 @@
 """How figures look, and how they are kept: as files for slides and print, and inside a page."""
 
 import re
+import warnings
 from contextlib import AbstractContextManager
 from html import escape
 from io import BytesIO
@@ -11,11 +12,12 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from anaphora.report.colours import COLOUR_VARIABLES, GRID, INK, PAPER
+from anaphora.report.fonts import families
 
 PNG_DPI = 220
 _POINTS_PER_REM = 11.0
 _STYLE: Any = {
-    "font.family": "DejaVu Sans",
+    "font.family": families(),
     "font.size": 9.5,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
@@ -53,7 +55,8 @@ def save(figure: Figure, stem: Path) -> None:
 def inline_svg(figure: Figure) -> str:
     """For a page: letters as text, no background, without the XML head."""
     output = BytesIO()
-    with mpl.rc_context({**_STYLE, "svg.fonttype": "none"}):
+    with mpl.rc_context({**_STYLE, "svg.fonttype": "none"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the page's reader may have the font
         figure.savefig(output, format="svg", metadata={"Date": None}, transparent=True)
     text = output.getvalue().decode()
     return text[text.index("<svg") :]

@@ -6,16 +6,17 @@ All texts go through :func:`html.escape`, except for the bodies of sections, whi
 from collections.abc import Iterable
 from html import escape
 
+from anaphora.report.language import Say, english, table_in
 from anaphora.report.style import STYLE
 from anaphora.report.tables import Table
 
 _LONG_ROWS = 12
 
 
-def document(title: str, subtitle: str, sections: Iterable[str]) -> str:
-    """The whole page."""
+def document(title: str, subtitle: str, sections: Iterable[str], *, language: str = "en") -> str:
+    """The whole page; ``language`` is a code, such as ``zh``."""
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<!doctype html>\n<html lang="{escape(language)}">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
@@ -47,12 +48,13 @@ def html_table(table: Table) -> str:
     )
 
 
-def foldable_table(table: Table) -> str:
-    """A table that stays folded until it is wanted, if it is long."""
+def foldable_table(table: Table, say: Say = english) -> str:
+    """A table in the reader's language that stays folded until it is wanted, if it is long."""
+    shown = html_table(table_in(table, say))
     if len(table.rows) <= _LONG_ROWS:
-        return html_table(table)
-    summary = f"{escape(table.title)}: {len(table.rows)} rows"
-    return f"<details><summary>{summary}</summary>{html_table(table)}</details>"
+        return shown
+    summary = f"{say(table.title)}: {say(f'{len(table.rows)} rows')}"
+    return f"<details><summary>{escape(summary)}</summary>{shown}</details>"
 
 
 def _cell(tag: str, text: str, is_left: bool) -> str:

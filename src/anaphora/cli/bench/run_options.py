@@ -89,7 +89,7 @@ class RunOptions:
     ] = Arms.AUTO
     lang: Annotated[
         str,
-        typer.Option(metavar="en|zh", help="Texts in English (en) or Chinese (zh).", rich_help_panel=_RUN),
+        typer.Option(metavar="en|zh", help="Prompts and report in English (en) or Chinese (zh).", rich_help_panel=_RUN),
     ] = "en"
     seed: Annotated[int, typer.Option(help="Order of the arms and the bootstrap.", rich_help_panel=_RUN)] = 0
     out: Annotated[

@@ -7,27 +7,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
+from anaphora.lab.report.languages import ENGLISH, Language
 from anaphora.lab.report.page import page
 from anaphora.lab.report.presentations import figures_of, presented
 from anaphora.lab.results import results_of
 from anaphora.report.figures import inline_svg, save, styled
+from anaphora.report.language import figure_in
 from anaphora.traces.records import RequestRecord, read_run
 
 
-def write_report(folder: Path) -> dict[str, Any]:
+def write_report(folder: Path, language: Language = ENGLISH) -> dict[str, Any]:
     """Make ``results.json``, the tables, the figures and ``report.html`` from the folder's records; returns the
-    results. What was there before is replaced once all is written: a full disk leaves no half report."""
+    results. What was there before is replaced once all is written: a full disk leaves no half report. ``results.json``
+    and the CSV files are the same in every language."""
     run = read_run(folder)
     results = results_of(run)
     with tempfile.TemporaryDirectory(prefix=".report-", dir=folder) as name:
         fresh = Path(name)
-        _write_all(fresh, results, run.requests)
+        _write_all(fresh, results, run.requests, language)
         for path in sorted(fresh.iterdir()):
             path.replace(folder / path.name)
     return results
 
 
-def _write_all(folder: Path, results: Mapping[str, Any], records: Sequence[RequestRecord]) -> None:
+def _write_all(folder: Path, results: Mapping[str, Any], records: Sequence[RequestRecord], language: Language) -> None:
     text = json.dumps(results, ensure_ascii=False, indent=2, allow_nan=False)
     (folder / "results.json").write_text(text + "\n", "utf-8")
     for _, presentation, findings in presented(results):
@@ -37,9 +42,20 @@ def _write_all(folder: Path, results: Mapping[str, Any], records: Sequence[Reque
     for stem, (name, figure, findings) in figures_of(results).items():
         with styled():
             picture = figure.draw(findings, [record for record in records if record.experiment == name])
-        save(picture, folder / stem)
-        drawn[stem] = inline_svg(picture)
-    (folder / "report.html").write_text(page(results, drawn), "utf-8")
+        drawn[stem] = _keep(picture, folder / stem, language)
+    (folder / "report.html").write_text(page(results, drawn, language=language), "utf-8")
+
+
+def _keep(picture: Figure, stem: Path, language: Language) -> str:
+    """Save a figure as files, and return it for the page. Files need a font that has the letters; a page's reader has
+    one."""
+    if language.can_be_drawn:
+        figure_in(picture, language.say)
+        save(picture, stem)
+        return inline_svg(picture)
+    save(picture, stem)
+    figure_in(picture, language.say)
+    return inline_svg(picture)
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

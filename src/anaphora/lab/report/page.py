@@ -4,37 +4,53 @@ Everything that comes from a server, a prompt or a setting goes through :func:`h
 harmless.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from anaphora.lab.arms import Mechanism
-from anaphora.lab.report.hit_rates import WITNESS_NAMES
+from anaphora.lab.report.languages import ENGLISH, Language
 from anaphora.lab.report.presentations import answer, figures_of, presented, tables_of
 from anaphora.lab.report.tables import plain_rows
-from anaphora.lab.report.words import percent
+from anaphora.lab.report.witnesses import EXPLANATION, arms_table, disagreements_table, rates_table
 from anaphora.report.figures import html_figure
-from anaphora.report.page import document, html_table, section
+from anaphora.report.language import Say, english, table_in
+from anaphora.report.page import document, foldable_table, html_table, section
 from anaphora.report.tables import Table
 
+_TERMS = (
+    "<b>TTFT</b>, time to first token, runs from the moment the request is handed to the socket to the arrival of the "
+    "bytes that carry the first generated token.",
+    "<b>E2E</b>, end to end, runs to the arrival of the answer’s last bytes.",
+)
+_AGAIN = (
+    "The folder of this page holds <code>records.jsonl</code>, the raw stamps and counts of every request.",
+    "<code>anaphora report FOLDER</code> makes everything else from it again; <code>anaphora fit table.csv</code> fits "
+    "the table alone.",
+)
 _STATUS_SIGNS = {"ok": "✓", "warning": "!", "unknown": "?"}
 
 
-def page(results: Mapping[str, Any], figures: Mapping[str, str]) -> str:
+def page(results: Mapping[str, Any], figures: Mapping[str, str], *, language: Language = ENGLISH) -> str:
     """The whole page; ``figures`` are inline SVG by name."""
-    known = figures_of(results)
-    drawn = "".join(html_figure(stem, svg, known[stem][1].caption) for stem, svg in figures.items())
-    sections = [
-        section("What was asked", _asked(results)),
-        section("Answer", f'<p class="answer">{escape(answer(results))}</p>'),
-        section("Figures", drawn) if figures else "",
-        section("Tables", "".join(html_table(table) for table in tables_of(results))),
-        section("Three witnesses of a hit", _witnesses(results)),
-        section("Can these numbers be trusted?", trust_list(results)),
-        section("Environment", environment_table(results)),
-        section("How to make this again", _again(results)),
-    ]
-    return document(f"Prefix caching on {results['target']['model']}", when_and_where(results), sections)
+    say, known = language.say, figures_of(results)
+    drawn = "".join(html_figure(stem, svg, say(known[stem][1].caption)) for stem, svg in figures.items())
+    sections = {
+        "What was asked": _asked(results, say),
+        "Answer": f'<p class="answer">{escape(say(answer(results)))}</p>',
+        "Figures": drawn,
+        "Tables": "".join(html_table(table_in(table, say)) for table in tables_of(results)),
+        "Three witnesses of a hit": _witnesses(results, say),
+        "Can these numbers be trusted?": trust_list(results, say),
+        "Environment": environment_table(results),
+        "How to make this again": _again(results, say),
+    }
+    return document(
+        say(f"Prefix caching on {results['target']['model']}"),
+        say(when_and_where(results)),
+        [section(say(title), body) for title, body in sections.items() if body],
+        language=language.code,
+    )
 
 
 def when_and_where(results: Mapping[str, Any]) -> str:
@@ -45,51 +61,47 @@ def when_and_where(results: Mapping[str, Any]) -> str:
     return f"{when} UTC · server: {server} · client: {environment['processor']}"
 
 
-def _asked(results: Mapping[str, Any]) -> str:
+def _asked(results: Mapping[str, Any], say: Say) -> str:
     settings = results["run"]["settings"]
     mechanism = Mechanism(settings["mechanism"])
-    questions = "".join(f"<li>{escape(presentation.question)}</li>" for _, presentation, _ in presented(results))
+    questions = "".join(f"<li>{escape(say(presentation.question))}</li>" for _, presentation, _ in presented(results))
     turns = "in blocks on, off, off, on" if mechanism is Mechanism.FLAG else "request by request, in random order"
-    proof = f" Proved beforehand: {settings['mechanism_proof']}." if settings["mechanism_proof"] else ""
-    lengths = "" if settings["exact_lengths"] else " Prompt lengths were estimated, for want of the target's tokenizer."
-    return (
-        f"<ul>{questions}</ul><p>“Off” is {escape(mechanism.off_means)}.{escape(proof)} The arms took turns {turns}. "
-        f"Prompts "
-        f"were new in this run, and the warm-up used others.{lengths}</p><p><b>TTFT</b>, time to first token, runs "
-        f"from the "
-        "moment the request is handed to the socket to the arrival of the bytes that carry the first generated token; "
-        "<b>E2E</b>, end to end, runs to the arrival of the answer’s last bytes.</p>"
-    )
-
-
-def _witnesses(results: Mapping[str, Any]) -> str:
-    rows = [
-        (name, WITNESS_NAMES[witness], percent(all_of_them[witness]), percent(later[witness]))
-        for name, experiment in results["experiments"].items()
-        for all_of_them, later in [(experiment["hit_rate_percent"], experiment["hit_rate_percent_after_first"])]
-        for witness in WITNESS_NAMES
+    proof = settings["mechanism_proof"]
+    facts = [
+        f"“Off” is {mechanism.off_means}.",
+        *([f"Proved beforehand: {proof}."] if proof else []),
+        f"The arms took turns {turns}.",
+        "Prompts were new in this run, and the warm-up used others.",
+        *([] if settings["exact_lengths"] else ["Prompt lengths were estimated, for want of the target's tokenizer."]),
     ]
-    columns = ("<experiment", "<witness", "hit rate, all on-requests", "without those that fill the cache")
-    explanation = (
-        "<p>Share of prompt tokens that came from the prefix cache in the on arm, as three sources tell it: the "
-        "answers’ own "
-        "<code>usage</code>, the growth of the server’s counters around each request, and what the same cache "
-        "arithmetic "
-        "predicted from the tokenised prompts before anything was sent. “unknown” means that a source is silent; it is "
-        "not 0.</p>"
-    )
-    return explanation + html_table(Table("", columns, tuple(rows)))
+    return f"<ul>{questions}</ul>{_paragraph(facts, lambda text: escape(say(text)))}{_paragraph(_TERMS, say)}"
 
 
-def trust_list(results: Mapping[str, Any]) -> str:
+def _paragraph(sentences: Sequence[str], say: Say) -> str:
+    return f"<p>{' '.join(map(say, sentences))}</p>"
+
+
+def _witnesses(results: Mapping[str, Any], say: Say) -> str:
+    parts = [rates_table(results), arms_table(results)]
+    shown = "".join(html_table(table_in(table, say)) for table in parts)
+    parted = disagreements_table(results)
+    single = foldable_table(parted, say) if parted.rows else ""
+    return f"{_paragraph(EXPLANATION, say)}{shown}{single}"
+
+
+def trust_list(results: Mapping[str, Any], say: Say = english) -> str:
     """All checks, and what failed requests said."""
-    items = "".join(_check(check["name"], check["status"], check["seen"]) for check in results["trust"])
+    items = "".join(
+        _check(say(check["name"]), check["status"], say(check["status"]), say(check["seen"]))
+        for check in results["trust"]
+    )
     errors = "".join(f"<li>{escape(str(error))}</li>" for error in results["errors"])
-    return f'<ul class="checks">{items}</ul>' + (f"<h3>Failed requests</h3><ul>{errors}</ul>" if errors else "")
+    failed = f"<h3>{say('Failed requests')}</h3><ul>{errors}</ul>" if errors else ""
+    return f'<ul class="checks">{items}</ul>{failed}'
 
 
-def _check(name: str, status: str, seen: str) -> str:
-    sign = f'<span class="sign" title="{escape(status)}">{_STATUS_SIGNS[status]}</span>'
+def _check(name: str, status: str, status_name: str, seen: str) -> str:
+    sign = f'<span class="sign" title="{escape(status_name)}">{_STATUS_SIGNS[status]}</span>'
     return f'<li class="{escape(status)}">{sign}<b>{escape(name)}</b><span>{escape(seen)}</span></li>'
 
 
@@ -99,10 +111,5 @@ def environment_table(results: Mapping[str, Any]) -> str:
     return html_table(Table("", ("<", "<"), tuple(rows)))
 
 
-def _again(results: Mapping[str, Any]) -> str:
-    return (
-        f"<pre><code>{escape(results['run']['settings']['command'])}</code></pre><p>The folder of this page holds "
-        "<code>records.jsonl</code>, the raw stamps and counts of every request. <code>anaphora report FOLDER</code> "
-        "makes "
-        "everything else from it again; <code>anaphora fit table.csv</code> fits the table alone.</p>"
-    )
+def _again(results: Mapping[str, Any], say: Say) -> str:
+    return f"<pre><code>{escape(results['run']['settings']['command'])}</code></pre>{_paragraph(_AGAIN, say)}"

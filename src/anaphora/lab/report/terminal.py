@@ -6,15 +6,22 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from anaphora.lab.report.languages import ENGLISH, Language
 from anaphora.lab.report.presentations import answer, tables_of
+from anaphora.report.language import table_in
 from anaphora.report.terminal import print_table
 
+_NO_FONT = "Figures that are files have English labels: no font with Chinese letters is installed."
 
-def print_report(results: Mapping[str, Any], console: Console) -> None:
+
+def print_report(results: Mapping[str, Any], console: Console, language: Language = ENGLISH) -> None:
     """All tables, the doubts, and the answer."""
+    say = language.say
     for table in tables_of(results):
-        print_table(table, console)
+        print_table(table_in(table, say), console)
     for check in results["trust"]:
         if check["status"] == "warning":
-            console.print(Text(f"! {check['name']}: {check['seen']}", style="yellow"))
-    console.print(Text(answer(results), style="bold"))
+            console.print(Text(f"! {say(check['name'])}: {say(check['seen'])}", style="yellow"))
+    console.print(Text(say(answer(results)), style="bold"))
+    if not language.can_be_drawn:
+        console.print(Text(say(_NO_FONT), style="dim"))

@@ -1,0 +1,143 @@
+"""Reports in Chinese: nothing of them stays English but names, and nothing of a server's texts is lost."""
+
+import re
+import warnings
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from anaphora.cli.main import run as command
+from anaphora.errors import ConfigError
+from anaphora.lab.report import write_report
+from anaphora.lab.report.languages import CHINESE, LANGUAGES, language_of, messages_of
+from anaphora.report.figures import inline_svg
+from anaphora.report.language import Catalogue, figure_in
+from anaphora.traces.records import RECORDS_FILE, RecordWriter
+from tests.lab.comparison.runs import gradient_run
+from tests.lab.records import record
+from tests.lab.test_report import HOSTILE, both_arms, header, write
+
+SAY = Catalogue(
+    {"off": "关", "{n#} of {m#} are {state}": "{m} 个里有 {n} 个{state}", "they differ": "不同", "low": "低"},
+    {"; ": ";", ". ": "。"},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("off", "关"),
+        ("3 of 1,204 are off", "1,204 个里有 3 个关"),
+        ("3 of 4 are off; they differ", "4 个里有 3 个关;不同"),
+        ("They do. they differ.", "They do。不同。"),
+        ("offer", "offer"),
+        ("some of 4 are off", "some of 4 are off"),
+        ("−3.5%", "−3.5%"),
+        ("", ""),
+        ("  off ", "  关 "),
+    ],
+)
+def test_a_catalogue_translates_what_it_knows_and_leaves_the_rest(text: str, said: str) -> None:
+    assert SAY(text) == said
+
+
+@given(st.text())
+def test_a_text_that_is_no_message_is_never_lost(text: str) -> None:
+    plain = re.sub(r"[A-Za-z]", "", text)
+    assert CHINESE.say(plain) == plain
+
+
+def test_messages_and_translations_have_the_same_places() -> None:
+    for message, text in messages_of("chinese").items():
+        assert {name for name, _ in places(message)} == {name for name, _ in places(text)}, message
+        assert not [number for _, number in places(text) if number], text
+
+
+def places(text: str) -> list[tuple[str, str]]:
+    return re.findall(r"\{(\w+)(#?)\}", text)
+
+
+class Texts(HTMLParser):
+    """Every text of a page outside of code, environment and figures."""
+
+    SILENT = ("style", "code", "pre", "svg")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.silent += tag in self.SILENT
+
+    def handle_endtag(self, tag: str) -> None:
+        self.silent -= tag in self.SILENT
+
+    def handle_data(self, data: str) -> None:
+        if not self.silent and data.strip():
+            self.found.append(data.strip())
+
+
+NAMES = re.compile(
+    r"TTFT|E2E|token|usage|metrics?|cache_salt|salt|ms|Prefix|Anaphora|records\.jsonl|R²|why\?|prefix|P\d\d|UTC|"
+    r"switch|gradient|OpenAI-compatible|planted|fake-model|results\.json|h200|x86_64"
+)
+
+
+def test_a_chinese_page_has_no_english_sentence(tmp_path: Path) -> None:
+    records = [*both_arms(100, 10), record(index=9, usage={"prompt_tokens": 100}), *gradient_run(seed=1).requests]
+    with RecordWriter(tmp_path / RECORDS_FILE) as writer:
+        plain = header(len(records), settings={**header(1).settings, "mechanism_proof": "", "command": "anaphora"})
+        writer.begin(plain)
+        for entry in records:
+            writer.append(entry)
+    write_report(tmp_path, CHINESE)
+    page = (tmp_path / "report.html").read_text("utf-8").replace(HOSTILE, "")
+    assert '<html lang="zh">' in page
+    body = page[: page.index("<h2>环境")]
+    texts = Texts()
+    texts.feed(re.sub(r"&lt;.*?&#x27;|&lt;/script.*?&quot;&#x27;", "", body))
+    left = [text for text in texts.found if re.search(r"[A-Za-z]{3}", NAMES.sub("", text))]
+    assert left == []
+
+
+def test_the_files_of_numbers_are_the_same_in_every_language(tmp_path: Path) -> None:
+    write(tmp_path, both_arms(100, 10))
+    files = []
+    for language in LANGUAGES.values():
+        write_report(tmp_path, language)
+        files.append({name: (tmp_path / name).read_bytes() for name in ("results.json", "switch.csv")})
+    assert files[0] == files[1]
+
+
+def test_a_figure_speaks_chinese_on_the_page_without_a_font_and_without_warnings() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.set_title("Time to first token (ms)")
+    axes.set_yticks([0, 1], ["question 1", "question 2 (first)"])
+    axes.plot([0, 1], [0, 1], label="caching on")
+    axes.legend()
+    figure_in(figure, CHINESE.say)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        svg = inline_svg(figure)
+    for text in ("首 token 时间", "问题 1", "问题 2(第一个)", "缓存开"):
+        assert text in svg
+
+
+def test_the_command_takes_the_language_of_the_run_or_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, both_arms(100, 10))
+    assert command(["report", str(tmp_path)]) == 0
+    assert "prefix caching changed" in capsys.readouterr().out.replace("\n", " ")
+    assert command(["report", str(tmp_path), "--lang", "zh"]) == 0
+    assert "前缀缓存" in capsys.readouterr().out
+    assert command(["report", str(tmp_path), "--lang", "fr"]) == 2
+    assert "--lang takes en or zh" in capsys.readouterr().err
+    with pytest.raises(ConfigError):
+        language_of("")
