@@ -13,7 +13,7 @@ from functools import cached_property
 
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FixedFormatter
+from matplotlib.ticker import FixedLocator
 
 from anaphora.report.tables import Table
 
@@ -98,9 +98,9 @@ def figure_in(figure: Figure, say: Say) -> None:
     """Put every text of a figure into the reader's language."""
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
-            formatter = axis.get_major_formatter()
-            if isinstance(formatter, FixedFormatter):
-                formatter.seq = [say(str(label)) for label in formatter.seq]
+            if isinstance(axis.get_major_locator(), FixedLocator):  # its labels were given; others are numbers
+                labels = [say(label.get_text()) for label in axis.get_majorticklabels()]
+                axis.set_ticks(axis.get_majorticklocs(), labels)
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         text.set_text(say(text.get_text()))

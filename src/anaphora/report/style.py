@@ -30,7 +30,7 @@ summary { cursor: pointer; color: var(--soft); font-size: .95rem; padding: .3rem
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; min-width: 60%; }
 caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
 th, td { text-align: right; padding: .3rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: bottom; }
+th { color: var(--soft); font-weight: 600; white-space: normal; word-break: keep-all; vertical-align: bottom; }
 .left { text-align: left; white-space: normal; overflow-wrap: break-word; }
 td.left { min-width: 10rem; max-width: 40rem; }
 th:first-child, td:first-child { padding-left: 0; }
