@@ -116,7 +116,8 @@ def test_the_files_of_numbers_are_the_same_in_every_language(tmp_path: Path) -> 
 
 def test_a_figure_speaks_chinese_on_the_page_without_a_font_and_without_warnings() -> None:
     figure = Figure()
-    axes = figure.subplots()
+    axes, beside = figure.subplots(1, 2, sharey=True)
+    beside.plot([0, 1], [0, 1])
     axes.set_title("Time to first token (ms)")
     axes.set_yticks([0, 1], ["question 1", "question 2 (first)"])
     axes.plot([0, 1], [0, 1], label="caching on")

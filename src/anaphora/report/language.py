@@ -100,7 +100,8 @@ def figure_in(figure: Figure, say: Say) -> None:
         for axis in (axes.xaxis, axes.yaxis):
             if isinstance(axis.get_major_locator(), FixedLocator):  # its labels were given; others are numbers
                 labels = [say(label.get_text()) for label in axis.get_majorticklabels()]
-                axis.set_ticks(axis.get_majorticklocs(), labels)
+                if any(labels):  # axes that share their ticks with others may show none
+                    axis.set_ticks(axis.get_majorticklocs(), labels)
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         text.set_text(say(text.get_text()))
