@@ -1,5 +1,7 @@
 """Three witnesses and the names of their differences."""
 
+from typing import Any
+
 import pytest
 
 from anaphora.lab.witnesses import disagreements, gaps, hit_rates, shares
@@ -53,7 +55,7 @@ def test_a_gap_has_a_name(cached: int | None, prompt: int, predicted: int | None
     assert not gaps([record(error="gone")], block_size=16)
 
 
-def counters(queried: float, cached: float) -> dict[str, CounterReading]:
+def counters(queried: float, cached: float) -> dict[str, Any]:
     return {
         "counters_before": CounterReading("f", "tokens", 0, 0),
         "counters_after": CounterReading("f", "tokens", queried, cached),
