@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from anaphora.lab.arms import Trial
-from anaphora.lab.progress import Progress, describe
+from anaphora.lab.progress import Progress, describe, estimate
 from anaphora.lab.targets.base import ChatRequest
 from tests.lab.records import record
 
@@ -59,3 +59,12 @@ def test_on_a_terminal_a_bar_shows_the_current_estimate_and_only_failures_stay()
 
 def test_what_was_not_measured_is_no_number() -> None:
     assert describe(record(ttft_ms=None, usage=None)) == "switch 100 on  2: TTFT – ms, E2E 20.0 ms"
+
+
+def test_the_estimate_so_far_has_both_arms_and_its_sign() -> None:
+    off = [record(arm="off", ttft_ms=time) for time in (90.0, 110.0, None)]
+    first = record(ttft_ms=500.0, phase="first")
+    assert estimate(off) == estimate([]) == ""
+    assert estimate([*off, first, record(ttft_ms=25.0)]) == "so far 100.0 → 25.0 ms (−75.0%)"
+    assert estimate([*off, record(ttft_ms=120.0)]) == "so far 100.0 → 120.0 ms (+20.0%)"
+    assert estimate([*off, record(error="gone", ttft_ms=1.0)]) == ""

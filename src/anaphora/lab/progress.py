@@ -10,7 +10,9 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from anaphora.lab.arms import Trial
-from anaphora.lab.report.words import ms
+from anaphora.lab.experiments.summary import of_arm
+from anaphora.lab.report.words import ms, signed_percent
+from anaphora.lab.statistics import median, reduction_percent
 from anaphora.lab.timings import e2e_ms, ttft_ms
 from anaphora.lab.usage import read_usage
 from anaphora.traces.records import RequestRecord
@@ -27,11 +29,13 @@ class Progress:
             TextColumn("{task.fields[count]}", markup=False),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}", markup=False),
+            TextColumn("{task.fields[so_far]}", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("", total=None, count="", left="")
+        self._task = self._bar.add_task("", total=None, count="", left="", so_far="")
+        self._measured: list[RequestRecord] = []
         self._costs: list[float] = []
         self._num_trials = self._num_done = 0
         self._said = ""
@@ -65,7 +69,7 @@ class Progress:
         """The bar's whole length is the expected time."""
         self._costs = list(costs_s or [1.0] * len(trials))
         self._num_trials = len(trials)
-        self._bar.reset(self._task, total=sum(self._costs), count=f"0/{len(trials)}", left="")
+        self._bar.reset(self._task, total=sum(self._costs), count=f"0/{len(trials)}", left="", so_far="")
         how_long = (
             "" if costs_s is None else f"; about {_duration(sum(costs_s))} at the pace of the warm-up, or a little more"
         )
@@ -78,6 +82,7 @@ class Progress:
             return
         cost = self._costs[self._num_done]
         self._num_done += 1
+        self._measured.append(record)
         line = describe(record)
         self._bar.update(
             self._task,
@@ -85,6 +90,7 @@ class Progress:
             description=line,
             count=f"{self._num_done}/{self._num_trials}",
             left=self._left(),
+            so_far=estimate([one for one in self._measured if (one.experiment, one.group) == _place(record)]),
         )
         if not self._console.is_terminal or record.error is not None:
             self.note(f"{self._num_done}/{self._num_trials}  {line}")
@@ -95,6 +101,20 @@ class Progress:
         if not task.elapsed or not done:
             return ""
         return f"about {_duration(task.elapsed / done * sum(self._costs[self._num_done :]))} left"
+
+
+def estimate(records: Sequence[RequestRecord]) -> str:
+    """What the requests of one place say so far: the median times to first token of both arms, and the change."""
+    off, on = (
+        median([time for record in of_arm(records, arm) if (time := ttft_ms(record)) is not None])
+        for arm in ("off", "on")
+    )
+    change = reduction_percent(off, on)
+    return "" if change is None else f"so far {ms(off)} → {ms(on)} ms ({signed_percent(change)})"
+
+
+def _place(record: RequestRecord) -> tuple[str, int]:
+    return record.experiment, record.group
 
 
 def describe(record: RequestRecord) -> str:

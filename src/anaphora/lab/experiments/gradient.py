@@ -19,6 +19,7 @@ from anaphora.lab.experiments.summary import (
     interval,
     ms,
     of_arm,
+    paired,
     paired_difference,
     paired_reduction,
     percent,
@@ -110,7 +111,7 @@ def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
     """The experiment's part of the results."""
     lengths = sorted({record.group for record in records})
     rows = [_row(length, [r for r in records if r.group == length], seed) for length in lengths]
-    lines = fit_rows(rows)
+    lines = _with_repeats(fit_rows(rows), rows, records, seed)
     return {
         "rows": rows,
         "fit": {name: None if line is None else line_as_stored(line) for name, line in lines.items()},
@@ -151,6 +152,31 @@ def fit_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Line | None]:
     return {
         name: statistics.fit_line([x for x, _ in points], [y for _, y in points]) for name, points in by_name.items()
     }
+
+
+def _with_repeats(
+    lines: Mapping[str, Line | None], rows: Sequence[Mapping[str, Any]], records: Sequence[RequestRecord], seed: int
+) -> dict[str, Line | None]:
+    """The same lines, with intervals from the requests behind the medians; for ``saved``, from pairs."""
+    found = dict(lines)
+    for name, line in lines.items():
+        points = [
+            (row["prompt_tokens"], samples)
+            for row in rows
+            if row["prompt_tokens"] is not None
+            and (samples := _samples(name, [r for r in records if r.group == row["prefix_tokens"]]))
+        ]
+        if line is not None and len(points) == line.num_points:
+            found[name] = statistics.with_repeats(line, [x for x, _ in points], [y for _, y in points], seed=seed)
+    return found
+
+
+def _samples(name: str, records: Sequence[RequestRecord]) -> list[float]:
+    """The times of an arm, or what each pair saved."""
+    if name == "saved":
+        return [off - on for off, on in zip(*paired(records, ttft_ms), strict=True)]
+    arm: Arm = "off" if name == "off" else "on"
+    return [time for record in of_arm(records, arm) if (time := ttft_ms(record)) is not None]
 
 
 def slope_reduction(lines: Mapping[str, Line | None]) -> float | None:
