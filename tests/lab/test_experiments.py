@@ -77,6 +77,7 @@ def test_the_figures_are_the_fakes_own(tmp_path: Path) -> None:
         "streamed": "ok",
         "warm connections": "ok",
         "enough samples": "ok",
+        "no drift": "ok",
         "lines fit": "ok",
         "client error": "unknown",
     }
