@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -180,7 +181,7 @@ Route = Callable[[Mapping[str, Any], Mapping[str, str]], Canned]
 
 
 @asynccontextmanager
-async def serving_at(routes: Mapping[str, Route]) -> AsyncIterator[int]:
+async def serving_at(routes: Mapping[str, Route], tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """A raw HTTP/1.1 server on a free port of the loopback interface; ``routes`` are named ``METHOD /path``."""
 
     writers: set[asyncio.StreamWriter] = set()
@@ -203,7 +204,7 @@ async def serving_at(routes: Mapping[str, Route]) -> AsyncIterator[int]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    server = await asyncio.start_server(talk, "127.0.0.1", 0, ssl=tls)
     async with server:
         yield server.sockets[0].getsockname()[1]
         for writer in writers:

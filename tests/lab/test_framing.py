@@ -1,6 +1,7 @@
 """HTTP answers as bytes, cut anywhere."""
 
 import gzip
+import zlib
 
 import pytest
 from hypothesis import given
@@ -73,8 +74,28 @@ def test_an_answer_that_was_cut_is_not_complete() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nplain",
         b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nplain",
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 5\r\n\r\nplain",
     ],
 )
 def test_what_is_no_http_is_told(answer: bytes) -> None:
     with pytest.raises(TargetError):
         read([answer])
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate", "GZIP"])
+def test_a_compressed_stream_is_handed_on_as_it_comes(encoding: str) -> None:
+    wbits = 15 if encoding == "deflate" else 31
+    packer = zlib.compressobj(wbits=wbits)
+    events = [b"data: one\n\n", b"data: two\n\n"]
+    pieces = [packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in events]
+    framing = ResponseFraming()
+    framing.feed(f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+    assert [framing.feed(b"%x\r\n%s\r\n" % (len(piece), piece)) for piece in pieces] == events
+
+
+def test_members_of_a_compressed_answer_may_follow_one_another() -> None:
+    body = gzip.compress(b"first ") + gzip.compress(b"second")
+    framing = ResponseFraming()
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+    assert framing.feed(head + body) == b"first second"
+    assert framing.complete

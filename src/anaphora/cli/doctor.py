@@ -32,7 +32,10 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     target: Annotated[
-        str | None, typer.Argument(metavar="[URL]", help="The server's base URL, with or without /v1.")
+        str | None,
+        typer.Argument(
+            metavar="[URL|PROFILE]", help="The server's base URL, with or without /v1, or the name of a profile."
+        ),
     ] = None,
     model: Annotated[str | None, typer.Option(help="The model's name; without it, the one that is listed.")] = None,
     api_key_env: Annotated[

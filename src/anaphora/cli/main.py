@@ -17,7 +17,20 @@ import typer
 from anaphora import __version__
 from anaphora.errors import AnaphoraError
 
-VERBS = ("serve", "fetch", "bench", "report", "fit", "compare", "calibrate", "doctor", "explain", "simulate", "plan")
+VERBS = (
+    "serve",
+    "fetch",
+    "bench",
+    "report",
+    "fit",
+    "compare",
+    "calibrate",
+    "doctor",
+    "profile",
+    "explain",
+    "simulate",
+    "plan",
+)
 USAGE_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
 

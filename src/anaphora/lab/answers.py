@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anaphora.lab.dialects.usage_shapes import BESIDE_USAGE
+from anaphora.lab.masking import Masking
 from anaphora.protocol.sse import DONE, EventStreamDecoder, ServerSentEvent
 
 _GENERATED = ("content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call", "text")
@@ -42,6 +43,7 @@ class AnswerReader:
     """A :class:`~anaphora.lab.http.BodySink` that makes an :class:`Answer` of the bytes as they come."""
 
     answer: Answer = field(default_factory=Answer)
+    masking: Masking = field(default_factory=Masking)
     _status: int = 0
     _content_type: str = ""
     _decoder: EventStreamDecoder = field(default_factory=EventStreamDecoder)
@@ -78,7 +80,7 @@ class AnswerReader:
             if event.data == DONE:
                 self.answer.saw_done = True
             elif event.data.strip():
-                self._take_chunk(ns, event.data)
+                self._take_chunk(ns, self.masking.text(event.data))
 
     def _take_chunk(self, ns: int, data: str) -> None:
         answer = self.answer
@@ -112,11 +114,11 @@ class AnswerReader:
             answer.text += visible
 
     def _read_whole(self) -> None:
-        answer = self.answer
+        answer, body = self.answer, self.masking.data(bytes(self._body))
         try:
-            value = json.loads(bytes(self._body))
+            value = json.loads(body)
         except ValueError:
-            answer.error = no_json(self._status, self._content_type, bytes(self._body))
+            answer.error = no_json(self._status, self._content_type, body)
             return
         answer.error = error_in(value, self._status)
         if answer.error is not None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import os
 import secrets
 import time
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from anaphora.errors import ConfigError, TargetError
+from anaphora.errors import TargetError
 from anaphora.lab import environment
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.calibration.calibrate import as_json, calibrate
@@ -19,6 +18,7 @@ from anaphora.lab.dialects import dialect_named
 from anaphora.lab.options import OURS, STARTED_FOR_THE_RUN, BenchOptions
 from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
+from anaphora.lab.profiles.endpoint import Endpoint, endpoint_of
 from anaphora.lab.runner import Notes, Observer, Runner
 from anaphora.lab.targets.base import PromptTokenizer, Target
 from anaphora.lab.targets.launch import LaunchCommand, ours
@@ -51,7 +51,10 @@ async def open_servers(
 
 
 async def measure(
-    options: BenchOptions, servers: Mapping[str, OpenAITarget], writer: RecordWriter, observer: Observer
+    options: BenchOptions,
+    servers: Mapping[str, OpenAITarget],
+    writer: RecordWriter,
+    observer: Observer,
 ) -> None:
     """Plan, warm up and send, on servers that stand: one named ``main``, or one ``on`` and one ``off``."""
     target = servers.get("main") or servers["on"]
@@ -92,7 +95,9 @@ async def _start(
         command = launch.of(port, prefix_caching=name != "off", extra=options.server_options)
         observer.note(f"starting the server{'' if name == 'main' else f' with caching {name}'}")
         server = await stack.enter_async_context(ManagedServer(command, folder / f"server-{name}.log"))
-        target = _target(BaseUrl.parse(f"http://127.0.0.1:{port}"), options)
+        dialect = None if options.kind is None else dialect_named(options.kind)
+        base = BaseUrl.parse(f"http://127.0.0.1:{port}")
+        target = OpenAITarget(base, clock=time.monotonic_ns, dialect=dialect)
         await server.wait_until_ready(target, limit_s=options.wait_s, on_wait=observer.waiting)
         await _prepare(target, None, stack)
         if options.launch is not None:
@@ -102,25 +107,17 @@ async def _start(
 
 
 async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Notes) -> OpenAITarget:
-    key = None
-    if options.api_key_env is not None and not (key := os.environ.get(options.api_key_env)):
-        raise ConfigError(f"the environment variable {options.api_key_env} is not set: it should hold the key")
-    base = BaseUrl.parse(options.target)
-    target = _target(base, options, key)
+    """The one server of a URL or a profile."""
+    endpoint = _endpoint(options)
+    target = endpoint.target()
     await target.wait_until_ready(limit_s=options.wait_s, on_wait=observer.waiting)
-    await _prepare(target, options.model, stack)
+    await _prepare(target, endpoint.model, stack)
     await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
     return target
 
 
-def _target(base: BaseUrl, options: BenchOptions, key: str | None = None) -> OpenAITarget:
-    return OpenAITarget(
-        base,
-        clock=time.monotonic_ns,
-        api_key=key,
-        api_key_env=options.api_key_env,
-        dialect=None if options.kind is None else dialect_named(options.kind),
-    )
+def _endpoint(options: BenchOptions) -> Endpoint:
+    return endpoint_of(options.target, model=options.model, api_key_env=options.api_key_env, kind=options.kind)
 
 
 async def _prepare(target: OpenAITarget, model: str | None, stack: AsyncExitStack) -> None:
@@ -132,14 +129,17 @@ async def _prepare(target: OpenAITarget, model: str | None, stack: AsyncExitStac
 
 async def describe(options: BenchOptions, target: OpenAITarget, cache_settings: Mapping[str, Any]) -> dict[str, Any]:
     """Who is measured, as the records' header says it."""
+    endpoint = None if options.target == OURS else _endpoint(options)
     return {
         "kind": target.dialect.title,
         "kind_is": "said" if target.is_forced else "detected",
         "kind_evidence": target.dialect.evidence.value,
-        "base_url": STARTED_FOR_THE_RUN if options.target == OURS else str(target.base),
+        "profile": None if endpoint is None else endpoint.profile,
+        "base_url": STARTED_FOR_THE_RUN if endpoint is None else str(target.base),
         "model": target.model,
         "version": await target.version(),
         "max_model_len": target.max_model_len,
+        "prices": None if endpoint is None or endpoint.prices is None else endpoint.prices.as_stored(),
         "cache_settings": dict(cache_settings),
     }
 

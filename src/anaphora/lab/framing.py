@@ -6,6 +6,9 @@ from enum import Enum, auto
 from anaphora.errors import TargetError
 
 _MAX_HEAD_BYTES = 64 << 10
+_COMPRESSED = ("gzip", "x-gzip", "deflate")
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+"""The first bytes tell which."""
 _NO_BODY = frozenset({204, 304})
 
 
@@ -98,8 +101,13 @@ class ResponseFraming:
         return True
 
     def _begin_body(self) -> None:
-        if self.headers.get("content-encoding", "identity") in ("gzip", "deflate"):
-            self._inflate = zlib.decompressobj(47)  # 32 + 15: the header tells gzip from zlib
+        encoding = self.headers.get("content-encoding", "identity").strip().lower() or "identity"
+        if encoding in _COMPRESSED:
+            self._inflate = zlib.decompressobj(_GZIP_OR_ZLIB)
+        elif encoding != "identity":
+            raise TargetError(
+                f"the answer is compressed with {encoding[:40]!r}, which was not asked for: turn that off in the proxy"
+            )
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
             self._state = _State.CHUNK_SIZE
         elif "content-length" in self.headers or self.status in _NO_BODY:
@@ -148,6 +156,10 @@ class ResponseFraming:
         if self._inflate is None or not body:
             return body
         try:
-            return self._inflate.decompress(body)
+            text = self._inflate.decompress(body)
+            while self._inflate.eof and (rest := self._inflate.unused_data):  # gzip's members may follow one another
+                self._inflate = zlib.decompressobj(_GZIP_OR_ZLIB)
+                text += self._inflate.decompress(rest)
+            return text
         except zlib.error as error:
             raise TargetError(f"the answer's compression is damaged ({error})") from error

@@ -5,8 +5,6 @@ the stamp of its arrival (:mod:`anaphora.lab.connection`); framing, decompressio
 """
 
 import asyncio
-import os
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +13,7 @@ from anaphora.errors import TargetError
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.clock import Clock
 from anaphora.lab.connection import Connection
+from anaphora.lab.dialling import Dialler
 from anaphora.lab.framing import ResponseFraming
 
 
@@ -53,11 +52,9 @@ class HttpClient:
     ) -> None:
         self._base = base
         self._headers = dict(headers or {})
-        self._clock = clock
-        self._connect_timeout_s = connect_timeout_s
+        self._dialler = Dialler(base, clock, timeout_s=connect_timeout_s)
         self._max_body_bytes = max_body_bytes
         self._idle: list[Connection] = []
-        self._tls: ssl.SSLContext | None = None
 
     async def exchange(
         self, method: str, path: str, *, body: bytes = b"", sink: BodySink, timeout_s: float = 600.0
@@ -101,29 +98,7 @@ class HttpClient:
         return None
 
     async def _connect(self) -> Connection:
-        if self._base.scheme == "https" and self._tls is None:
-            self._tls = ssl.create_default_context()  # reads all authorities: once, not for every connection
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(self._connect_timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self._clock), self._base.host, self._base.port, ssl=self._tls
-                )
-        except TimeoutError as error:
-            raise TargetError(f"{self._base} does not accept connections: no reply to the attempt") from error
-        except ssl.SSLCertVerificationError as error:
-            advice = "name its authority's file in SSL_CERT_FILE"
-            raise TargetError(
-                f"{self._base}: its certificate is not trusted ({error.verify_message}): {advice}"
-            ) from error
-        except ssl.SSLError as error:
-            raise TargetError(f"{self._base}: TLS failed ({error.reason}): is the scheme right?") from error
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
-            raise TargetError(
-                f"nothing answers at {self._base} ({reason}): start the server, or correct the address"
-            ) from error
-        return connection
+        return await self._dialler.dial()
 
     async def _converse(self, connection: Connection, request: bytes, sink: BodySink) -> Exchange | None:
         """One request on this connection; ``None`` if a kept connection ended before the first byte of an answer."""
@@ -132,20 +107,21 @@ class HttpClient:
         framing = ResponseFraming()
         first_byte_ns = 0
         begun = False
-        num_bytes = 0
+        num_bytes = num_decoded = 0
         try:
             sent_ns = end_ns = connection.send(request)
             while not framing.complete and (arrival := await connection.arrival()) is not None:
                 end_ns, data = arrival
                 first_byte_ns = first_byte_ns or end_ns
                 num_bytes += len(data)
-                if num_bytes > self._max_body_bytes:
+                if max(num_bytes, num_decoded) > self._max_body_bytes:
                     raise TargetError(f"{self._base} sent more than {self._max_body_bytes} bytes in one answer")
                 piece = framing.feed(data)
                 if framing.has_head and not begun:
                     begun = True
                     sink.begin(framing.status, framing.headers)
                 if piece:
+                    num_decoded += len(piece)
                     sink.feed(end_ns, piece)
         except BaseException:
             connection.close()
@@ -169,5 +145,8 @@ class HttpClient:
             **({"Content-Length": str(len(body))} if body or method == "POST" else {}),
             **self._headers,
         }
+        proxy = self._dialler.proxy
+        if proxy is not None and self._base.scheme == "http":
+            path, headers = f"http://{self._base.authority}{path}", {**headers, **proxy.headers}
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
         return "\r\n".join(lines).encode("latin-1") + body

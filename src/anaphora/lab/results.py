@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from anaphora.lab import trust
+from anaphora.lab.bills import money_of
 from anaphora.lab.experiments.registry import EXPERIMENTS
 from anaphora.lab.prediction import block_size_of
 from anaphora.lab.witnesses import disagreements, gaps, shares

@@ -30,7 +30,8 @@ class RunOptions:
     target: Annotated[
         str,
         typer.Option(
-            help="'ours': a server that is started for the run; or a base URL, with or without /v1.",
+            help="'ours': a server that is started for the run; or a base URL, with or without /v1; or the name of a "
+            "profile (`anaphora profile`).",
             rich_help_panel=_TARGET,
         ),
     ] = "ours"

@@ -5,6 +5,7 @@ from typing import Any
 
 from anaphora.lab.report import costs, gradient, prompts, scenarios, switch
 from anaphora.lab.report.base import FigureOf, Findings, Presentation
+from anaphora.lab.report.bills import money_tables
 from anaphora.report.tables import Table
 
 PRESENTATIONS: Mapping[str, Presentation] = {
@@ -26,7 +27,8 @@ def presented(results: Mapping[str, Any]) -> Iterator[tuple[str, Presentation, F
 
 def tables_of(results: Mapping[str, Any]) -> list[Table]:
     """Every table of a run."""
-    return [table for _, presentation, findings in presented(results) for table in presentation.tables(findings)]
+    own = [table for _, presentation, findings in presented(results) for table in presentation.tables(findings)]
+    return [*own, *money_tables(results)]
 
 
 def figures_of(results: Mapping[str, Any]) -> dict[str, tuple[str, FigureOf, Findings]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from anaphora.errors import TargetError
 from anaphora.lab.answers import no_json
+from anaphora.lab.masking import Masking
 
 
 @dataclass(slots=True)
@@ -22,6 +23,11 @@ class Body:
 
     def feed(self, ns: int, piece: bytes) -> None:
         self.data += piece
+
+    def masked(self, masking: Masking) -> "Body":
+        """The same, with every key that the server echoes masked."""
+        headers = {name: masking.text(value) for name, value in self.headers.items()}
+        return Body(self.status, headers, bytearray(masking.data(bytes(self.data))))
 
     def json(self) -> Any:
         """The body's value; :class:`TargetError` if it is no JSON."""

@@ -8,11 +8,12 @@ from typing import Any
 
 from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.address import BaseUrl
-from anaphora.lab.answers import AnswerReader, error_in
+from anaphora.lab.answers import AnswerReader, error_in, shorten
 from anaphora.lab.clock import Clock
 from anaphora.lab.counters import MetricsText, read_counters
 from anaphora.lab.dialects import OTHER, Dialect, kind_of
 from anaphora.lab.http import HttpClient
+from anaphora.lab.masking import Masking
 from anaphora.lab.targets.base import ChatRequest, KeyRefusedError, Message, Reply, Tool
 from anaphora.lab.targets.body import Body
 from anaphora.lab.targets.reset import refusal_of
@@ -37,6 +38,7 @@ class OpenAITarget:
         clock: Clock,
         api_key: str | None = None,
         api_key_env: str | None = None,
+        headers: Mapping[str, str] | None = None,
         dialect: Dialect | None = None,
         request_timeout_s: float = 600.0,
     ) -> None:
@@ -51,8 +53,10 @@ class OpenAITarget:
         self._timeout_s = request_timeout_s
         self._has_tokenizer = self._has_metrics = True
         self._is_listed = False
-        self.headers: Mapping[str, str] = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        authorization = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self.headers: Mapping[str, str] = {**authorization, **(headers or {})}
         """They go with every request, may hold the key, and are never shown."""
+        self._masking = Masking([api_key, *(headers or {}).values()])
         self._clock = clock
         self._client = HttpClient(base, headers=self.headers, clock=clock)
 
@@ -132,7 +136,7 @@ class OpenAITarget:
 
     async def _chat(self, body: Mapping[str, Any]) -> Reply:
         encoded = json.dumps(body, ensure_ascii=False).encode()
-        reader = AnswerReader()
+        reader = AnswerReader(masking=self._masking)
         exchange = await self._client.exchange(
             "POST", f"{self.base.api}/chat/completions", body=encoded, sink=reader, timeout_s=self._timeout_s
         )
@@ -252,13 +256,13 @@ class OpenAITarget:
             raise KeyRefusedError(self._refusal(answer.status))
         if 300 <= answer.status < 400:
             where = answer.headers.get("location", "elsewhere")
-            raise TargetError(f"{self.base} redirects to {where}: give that address as --target")
+            raise TargetError(f"{self.base} redirects to {shorten(where)}: give that address as --target")
         return answer
 
     async def _fetch(self, method: str, path: str, body: bytes = b"", timeout_s: float = 60.0) -> Body:
         answer = Body()
         await self._client.exchange(method, path, body=body, sink=answer, timeout_s=timeout_s)
-        return answer
+        return answer.masked(self._masking)
 
     def _refusal(self, status: int) -> str:
         if self.api_key_env is None:
