@@ -25,6 +25,9 @@ class Mechanism(StrEnum):
     """One server; every off request has a ``cache_salt`` of its own. Arms take turns request by request."""
     NONCE = "nonce"
     """One server; every off request has other words in front of its prompt. Arms take turns request by request."""
+    RESET = "reset"
+    """One server, its whole cache reset before every off request, and filled again before the next on-request. Arms
+    take turns request by request."""
 
     @property
     def off_means(self) -> str:
@@ -33,6 +36,7 @@ class Mechanism(StrEnum):
             Mechanism.FLAG: "a second server started with --no-enable-prefix-caching",
             Mechanism.SALT: "a cache_salt of its own for every request, so that nothing can hit",
             Mechanism.NONCE: "other words in front of every prompt, so that nothing after them can hit",
+            Mechanism.RESET: "a reset of the whole prefix cache before every request",
         }[self]
 
 
@@ -47,6 +51,8 @@ class Trial:
     index: int
     label: str
     request: ChatRequest
+    reset_before: bool = False
+    """The whole prefix cache is to be forgotten before it."""
 
 
 Round = tuple[Trial, ...]

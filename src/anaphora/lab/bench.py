@@ -159,7 +159,7 @@ def make_header(
     return RunHeader(
         run_id=plan.run_id,
         started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        num_planned_requests=len(plan.trials),
+        num_planned_requests=sum(trial.phase != "warmup" for trial in plan.trials),
         settings={
             **_settings_as_stored(options),
             "command": options.command(),

@@ -13,7 +13,7 @@ from anaphora.lab.targets.launch import PREFIX_FLAG, LaunchCommand
 OURS = "ours"
 STARTED_FOR_THE_RUN = "a server started for the run"
 """Stands in a record for the address of a server that is there no more."""
-ArmsWish = Literal["auto", "flag", "salt", "nonce"]
+ArmsWish = Literal["auto", "flag", "salt", "nonce", "reset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

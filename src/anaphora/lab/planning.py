@@ -10,6 +10,7 @@ from anaphora.lab.arms import ArmsProof, Mechanism, Round, Trial, in_blocks, int
 from anaphora.lab.experiments.base import Planner
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.prediction import expect
+from anaphora.lab.resets import prove_reset, with_resets
 from anaphora.lab.runner import Expected
 from anaphora.lab.targets.base import ChatRequest, PromptTokenizer, Target
 from anaphora.lab.workloads.prompts import PromptFactory
@@ -84,17 +85,26 @@ async def prove_arms(options: BenchOptions, target: Target, run_id: str) -> Arms
     if options.arms in ("flag", "nonce"):
         return ArmsProof(Mechanism(options.arms), "")
     prompts = PromptFactory(run_id, Mechanism.SALT, texts_of(options.lang))
-    filler = prompts.request(
-        family="salt", arm="on", number=0, num_units=_FILLER_UNITS, question=prompts.texts.question, max_tokens=1
-    )
-    proof = await prove_salt(target, filler)
+    if options.arms == "reset":
+        return await prove_reset(target, _filler(prompts))
+    proof = await prove_salt(target, _filler(prompts))
     if options.arms == "salt" and proof.mechanism is not Mechanism.SALT:
         raise TargetError(f"--arms salt cannot be used: {proof.seen}; use --arms nonce")
     return proof
 
 
+def _filler(prompts: PromptFactory) -> ChatRequest:
+    """A prompt of some hundred tokens that is used for the proof alone."""
+    return prompts.request(
+        family="salt", arm="on", number=0, num_units=_FILLER_UNITS, question=prompts.texts.question, max_tokens=1
+    )
+
+
 def _ordered(rounds: list[Round], mechanism: Mechanism, seed: int) -> list[Trial]:
-    return in_blocks(rounds) if mechanism is Mechanism.FLAG else interleaved(rounds, random.Random(seed))
+    if mechanism is Mechanism.FLAG:
+        return in_blocks(rounds)
+    trials = interleaved(rounds, random.Random(seed))
+    return with_resets(trials) if mechanism is Mechanism.RESET else trials
 
 
 def _warmups(prompts: PromptFactory) -> list[Trial]:

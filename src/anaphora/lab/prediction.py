@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from anaphora.errors import ConfigError
@@ -39,12 +40,16 @@ async def expect(
     num_blocks = _positive(cache.get("num_gpu_blocks")) or enough
     config = _cache_config(num_blocks, block_size, str(cache.get("eviction_policy", LEAST_RECENTLY_USED)))
     looked_up = [number for number, trial in enumerate(trials) if trial.arm == "on" or mechanism is not Mechanism.FLAG]
-    ledgers = predict(
-        [(Namespace(trials[n].request.cache_salt or ""), ids[n], trials[n].request.max_tokens) for n in looked_up],
-        config,
-    )
+    namespaces = _namespaces(trials)
+    ledgers = predict([(namespaces[n], ids[n], trials[n].request.max_tokens) for n in looked_up], config)
     cached = dict(zip(looked_up, (ledger.num_cached_tokens for ledger in ledgers), strict=True))
     return [Expected(len(tokens), cached.get(number, 0)) for number, tokens in enumerate(ids)]
+
+
+def _namespaces(trials: Sequence[Trial]) -> list[Namespace]:
+    """Who shares with whom: those of one salt, between two resets."""
+    num_resets = accumulate(trial.reset_before for trial in trials)
+    return [Namespace(f"{n}/{trial.request.cache_salt or ''}") for n, trial in zip(num_resets, trials, strict=True)]
 
 
 def _cache_config(num_blocks: int, block_size: int, policy: str) -> CacheConfig:

@@ -10,6 +10,7 @@ from anaphora.lab.answers import Answer
 from anaphora.lab.arms import Trial
 from anaphora.lab.clock import Clock
 from anaphora.lab.lag import LoopLag
+from anaphora.lab.resets import reset
 from anaphora.lab.settled_counters import TRIES, settled_counters
 from anaphora.lab.targets.base import Reply, Target
 from anaphora.traces.records import CounterReading, RecordWriter, RequestRecord
@@ -79,8 +80,11 @@ class Runner:
         name = trial.arm if trial.arm in self.servers else "main"
         server = self.servers[name]
         before = self._last_reading[name] if name in self._last_reading else await server.read_counters()
+        refusal = await reset(server) if trial.reset_before else None
         async with LoopLag(self.clock) as lag:
             reply = await self._ask(server, trial)
+        if refusal is not None:
+            reply.answer.error = f"the cache was not reset before this request: {refusal}"
         after = self._last_reading[name] = await self._settled_counters(name, before)
         answer = reply.answer
         return RequestRecord(

@@ -21,6 +21,7 @@ class Arms(StrEnum):
     FLAG = "flag"
     SALT = "salt"
     NONCE = "nonce"
+    RESET = "reset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +84,9 @@ class RunOptions:
     arms: Annotated[
         Arms,
         typer.Option(
-            help="How off requests miss: a second server without caching (started ones only), a salt of their own, or "
-            "other words in front. auto: by salt where that is proved to work, else by nonce.",
+            help="How off requests miss: a second server without caching (started ones only), a salt of their own, "
+            "other words in front, or a reset of the whole cache before each (for everybody who uses the server). "
+            "auto: by salt where that is proved to work, else by nonce.",
             rich_help_panel=_RUN,
         ),
     ] = Arms.AUTO
