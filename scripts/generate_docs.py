@@ -173,6 +173,8 @@ def command_line() -> str:
         "simulate",
         "plan",
         "fetch",
+        "profile",
+        "profile add",
     ):
         command = ["-m", "anaphora", *verb.split(), "--help"]
         shown = subprocess.run([sys.executable, *command], env=env, capture_output=True, text=True, check=True).stdout
@@ -182,7 +184,44 @@ def command_line() -> str:
     return "\n\n".join(parts)
 
 
+def dialects() -> str:
+    """The dialect table of the lab, from its rows."""
+    from anaphora.lab.dialects import DIALECTS
+
+    rows = [
+        "| `--kind` | server | evidence | cache counters, newest first | reset | `cache_salt` |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    salts = {True: "yes", False: "no", None: "unknown"}
+    for row in DIALECTS:
+        families = ", ".join(f"`{name}`" for name in dict.fromkeys(family.name for family in row.families)) or "none"
+        if row.name == "generic":
+            families = "all of the above"
+        reset = "–" if row.reset is None else f"`POST {row.reset.path}`; needs {row.reset.needs}"
+        cells = (f"`{row.name}`", row.title, row.evidence.value, families, reset, salts[row.takes_salt])
+        rows.append(f"| {' | '.join(cells)} |")
+    notes = [f"- **{row.title}**: {row.notes}" for row in DIALECTS if row.notes]
+    return "\n".join([*rows, "", *notes])
+
+
+def usage_shapes() -> str:
+    """Where answers tell their token counts, from the lab's table."""
+    from anaphora.lab.dialects.usage_shapes import USAGE_SHAPES
+
+    rows = ["| shape | prompt tokens | from the cache | written into it |", "| --- | --- | --- | --- |"]
+    for shape in USAGE_SHAPES:
+        prompt, cached, written = (
+            ", else ".join(f"`{'.'.join(path)}`" for path in paths) or "–"
+            for paths in (shape.prompt, shape.cached, shape.written)
+        )
+        added = " + cached + written" if shape.rest else ""
+        rows.append(f"| {shape.name} | {prompt}{added} | {cached} | {written} |")
+    return "\n".join(rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "dialects": dialects,
+    "usage_shapes": usage_shapes,
     "rooms": rooms,
     "ledger": ledger,
     "headline": partial(headline, "en"),
@@ -202,6 +241,7 @@ PAGES = [
     "README.zh-CN.md",
     "docs/architecture.md",
     "docs/cli.md",
+    "docs/servers.md",
     "docs/performance.md",
     "docs/policies.md",
     "docs/simulate.md",

@@ -16,10 +16,14 @@ OwnOptions: TypeAlias = "Callable[..., ExperimentSettings]"
 
 
 def run_experiments(settings: "Sequence[ExperimentSettings]", run: RunOptions) -> None:
-    """Run these experiments, one after another, on one target."""
+    """Run these experiments, one after another, on one target, or on two of them."""
+    from anaphora.lab.pair import run_pair
     from anaphora.lab.session import run_session
 
-    run_session(run.bench_options(*settings), run.out)
+    if run.compare is not None:
+        run_pair(run.bench_options(*settings), run.compare, run.out)
+    else:
+        run_session(run.bench_options(*settings), run.out)
 
 
 def command_of(

@@ -36,6 +36,15 @@ class RunOptions:
             rich_help_panel=_TARGET,
         ),
     ] = "ours"
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TARGET",
+            help="Measure this profile or URL too, and put both side by side; --model, --kind and --api-key-env are "
+            "for --target alone.",
+            rich_help_panel=_TARGET,
+        ),
+    ] = None
     launch: Annotated[
         str | None,
         typer.Option(
