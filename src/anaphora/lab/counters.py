@@ -58,9 +58,9 @@ def read_counters(metrics: MetricsText, model: str | None = None, dialect: Diale
     ``None``: the server publishes no cache counters. That is not 0.
     """
     for family in dialect.families:
-        queried = _series(metrics, family.queried, model)
-        if not queried:
+        if not all(metrics.samples.get(name) for name in family.queried):
             continue
+        queried = _series(metrics, family.queried, model)
         cached = _series(metrics, family.cached, model)
         by_source: dict[str, float] = {}
         if family.source_label:

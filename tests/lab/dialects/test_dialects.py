@@ -79,3 +79,42 @@ def test_families_of_two_eras_are_never_mixed() -> None:
     new, old = (family for family in dialect_named("vllm").families if "gpu" in family.name or "cache" in family.name)
     both = MetricsText.parse(_text(old) + _text(new))
     assert read_counters(both, None, dialect_named("vllm")) == read_counters(MetricsText.parse(_text(new)))
+
+
+REAL = {
+    "vllm": (  # vLLM 0.32.0
+        "# HELP vllm:prefix_cache_queries_total Prefix cache queries, in terms of number of queried tokens.\n"
+        "# TYPE vllm:prefix_cache_queries_total counter\n"
+        'vllm:prefix_cache_queries_total{engine="0",model_name="smol"} 74605.0\n'
+        "# TYPE vllm:prefix_cache_hits_total counter\n"
+        'vllm:prefix_cache_hits_total{engine="0",model_name="smol"} 16768.0\n'
+        "# TYPE vllm:external_prefix_cache_hits_total counter\n"
+        'vllm:external_prefix_cache_hits_total{engine="0",model_name="smol"} 0.0\n'
+        "# TYPE vllm:prompt_tokens_by_source_total counter\n"
+        'vllm:prompt_tokens_by_source_total{engine="0",model_name="smol",source="local_compute"} 57837.0\n'
+        'vllm:prompt_tokens_by_source_total{engine="0",model_name="smol",source="local_cache_hit"} 16768.0\n'
+        'vllm:prompt_tokens_by_source_total{engine="0",model_name="smol",source="external_kv_transfer"} 0.0\n',
+        (74605, 16768),
+    ),
+    "llama.cpp": (  # of November 2026
+        "# HELP llamacpp:prompt_tokens_total Number of prompt tokens processed, excluding cached tokens\n"
+        "# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total 21361\n"
+        "# HELP llamacpp:prompt_tokens_cached_total Number of prompt tokens reused from the cache\n"
+        "# TYPE llamacpp:prompt_tokens_cached_total counter\nllamacpp:prompt_tokens_cached_total 10726\n",
+        (32087, 10726),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_what_real_servers_publish_is_read(name: str) -> None:
+    text, expected = REAL[name]
+    metrics = MetricsText.parse(text)
+    for reading in (read_counters(metrics, "smol", dialect_named(name)), read_counters(metrics)):
+        assert reading is not None
+        assert (reading.queried, reading.cached, reading.unit) == (*expected, "tokens")
+
+
+def test_an_older_llama_cpp_counts_no_cached_tokens_and_that_is_not_zero() -> None:
+    text = "# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total 21361\n"
+    assert read_counters(MetricsText.parse(text), None, dialect_named("llama.cpp")) is None

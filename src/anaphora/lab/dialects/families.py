@@ -53,6 +53,15 @@ TENSORRT_LLM = tuple(
     )
 )
 
+LLAMA_CPP = (
+    CounterFamily(
+        name="llamacpp:prompt_tokens_cached",
+        queried=("llamacpp:prompt_tokens", "llamacpp:prompt_tokens_cached"),
+        cached=("llamacpp:prompt_tokens_cached",),
+    ),
+)
+"""Its ``prompt_tokens`` are those that were computed. Older servers have no more than these, and no cache counter."""
+
 LMCACHE = (
     CounterFamily(
         name="lmcache_mp_lookup",

@@ -16,7 +16,8 @@ class Evidence(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterFamily:
     """How one era of a server names its pair of counters. Names are without ``_total``; ``queried`` and ``cached`` are
-    each summed over their metrics, over engines and over all other labels.
+    each summed over their metrics, over engines and over all other labels. All of ``queried`` must be there; a
+    ``cached`` that is not there is 0, since some servers begin it with the first hit.
 
     ``sources``: the label whose values say where a prompt token came from, and those of them that mean cached; empty:
     every value does. ``unit``: ``tokens``, ``blocks``, or ``help`` where the metric's help text has to say.
@@ -57,6 +58,8 @@ class Dialect:
     hosts: tuple[str, ...] = ()
     families: tuple[CounterFamily, ...] = ()
     """Newest names first: the first that a metrics text has is read, and no other."""
+    tells_in_answers: bool = False
+    """Every answer tells its cached tokens, so that counters may lack without harm."""
     metrics_path: str = "/metrics"
     reset: Reset | None = None
     takes_salt: bool | None = None

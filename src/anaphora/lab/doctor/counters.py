@@ -28,7 +28,7 @@ async def metrics(visit: Visit) -> Check:
         return warning(name, seen, visit.kind.show_metrics) if is_known else not_applicable(name, seen)
     reading = read_counters(found, visit.target.model, visit.kind)
     if reading is None:
-        if not visit.kind.families:
+        if visit.kind.tells_in_answers or not visit.kind.families:
             return not_applicable(name, "this server counts no cached tokens in its metrics, only in each answer")
         return warning(
             name,
