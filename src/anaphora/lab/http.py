@@ -74,8 +74,8 @@ class HttpClient:
         return exchange
 
     async def open(self) -> None:
-        """Have a connection standing before the clock starts."""
-        self._idle.append(await self._connect())
+        """Have a connection standing before the clock starts: one that was used before if there is one."""
+        self._idle.append(self._take_idle() or await self._connect())
 
     @property
     def num_idle(self) -> int:
