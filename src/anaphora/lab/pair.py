@@ -87,7 +87,7 @@ def side_by_side(a: Results, b: Results) -> Table:
         *_rows("gradient", a, b, _gradient),
         *_money(a, b),
     ]
-    return Table("Side by side", ("<", "A", "B"), tuple(rows), _CAUTION)
+    return Table("Side by side", ("<", "<A", "<B"), tuple(rows), _CAUTION)
 
 
 def _rows(name: str, a: Results, b: Results, figures: Any) -> Sequence[tuple[str, str, str]]:
