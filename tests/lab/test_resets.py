@@ -20,8 +20,8 @@ from anaphora.lab.results import results_of
 from anaphora.lab.targets.base import ChatRequest
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.traces.records import RECORDS_FILE, RecordWriter, read_run
+from tests.lab.fake_bench import Listener
 from tests.lab.fakes import Canned, FakeServing, FakeTarget, as_json, serving_at
-from tests.lab.test_experiments import Listener
 
 
 def trial(arm: str, index: int, group: int = 1) -> Trial:
