@@ -34,6 +34,7 @@ def results_of(run: Run) -> dict[str, Any]:
         "target": dict(run.header.target),
         "experiments": experiments,
         "witnesses": _witnesses(run),
+        "money": money_of(run.requests, run.header.target.get("prices")),
         "trust": trust.checks(run),
         "errors": _errors(run.requests),
         "environment": dict(run.header.environment),
