@@ -167,6 +167,7 @@ def command_line() -> str:
         "bench costs",
         "bench scenarios",
         "bench prompts",
+        "bench probe",
         "bench all",
         "fit",
         "report",

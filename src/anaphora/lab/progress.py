@@ -57,6 +57,10 @@ class Progress:
         """A line that stays."""
         self._bar.console.print(Text(f"· {text}"), soft_wrap=True)
 
+    def watch(self, text: str) -> None:
+        """What goes on: beside the bar only, since it changes all the time."""
+        self._bar.update(self._task, description=text)
+
     def waiting(self, text: str) -> None:
         """What is being waited for: beside the bar, or as a line when it changes."""
         if self._console.is_terminal:

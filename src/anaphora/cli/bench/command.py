@@ -6,7 +6,7 @@ from dataclasses import fields
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args
 
-from anaphora.cli.bench.run_options import RunOptions
+from anaphora.cli.bench.run_options import RunOptions, is_about_target
 
 if TYPE_CHECKING:
     from anaphora.lab.experiments.base import ExperimentSettings
@@ -52,6 +52,12 @@ def _shared_parameters() -> list[Parameter]:
         Parameter(entry.name, Parameter.KEYWORD_ONLY, default=entry.default, annotation=entry.type)
         for entry in fields(RunOptions)
     ]
+
+
+def target_parameters() -> list[Parameter]:
+    """The shared options that say whom to ask and where the report goes, for what has no arms."""
+    of_target = {entry.name for entry in fields(RunOptions) if is_about_target(entry)} | {"out"}
+    return [parameter for parameter in _shared_parameters() if parameter.name in of_target]
 
 
 def _in_panel(title: str, parameter: Parameter) -> Parameter:

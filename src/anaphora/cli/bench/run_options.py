@@ -1,9 +1,9 @@
 """The options that every experiment has: whom to measure, how its arms are made, and where the report goes."""
 
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -129,3 +129,8 @@ class RunOptions:
             wait_s=self.wait,
             server_options=tuple(self.server_option or ()),
         )
+
+
+def is_about_target(entry: "Field[Any]") -> bool:
+    """Whether an option says whom to measure rather than how."""
+    return bool(get_args(entry.type)[1].rich_help_panel == _TARGET)
