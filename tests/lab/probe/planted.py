@@ -202,5 +202,7 @@ class PlantedTarget:
         server = self.server
         return [server.token_id(word) for word in text.split()] if server.has_tokenizer else None
 
-    async def chat_token_ids(self, messages: Sequence[Message]) -> list[int] | None:
+    async def chat_token_ids(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> list[int] | None:
         return self.server.token_ids(messages) if self.server.has_tokenizer else None
