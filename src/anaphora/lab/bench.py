@@ -4,40 +4,66 @@ import dataclasses
 import datetime
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from anaphora.checkpoints import find_checkpoint
 from anaphora.errors import TargetError
 from anaphora.lab import environment
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.calibration.calibrate import as_json, calibrate
 from anaphora.lab.calibration.timed_server import Timing
 from anaphora.lab.dialects import dialect_named
+from anaphora.lab.dry_run import NoTokenizer, plan_dry
 from anaphora.lab.options import OURS, STARTED_FOR_THE_RUN, BenchOptions
 from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
 from anaphora.lab.profiles.endpoint import Endpoint, endpoint_of
+from anaphora.lab.resume import rest_of
 from anaphora.lab.runner import Notes, Observer, Runner
 from anaphora.lab.targets.base import PromptTokenizer, Target
 from anaphora.lab.targets.launch import LaunchCommand, ours
 from anaphora.lab.targets.managed import ManagedServer, free_port
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.targets.tokenizer import LocalTokenizer
-from anaphora.traces.records import RECORDS_FILE, RecordWriter, RunHeader
+from anaphora.report.tables import Table
+from anaphora.traces.records import RECORDS_FILE, RecordWriter, Resumption, Run, RunHeader
 
 _CALIBRATION = Timing(first_delay_ms=20.0, num_events=4, interval_ms=5.0)
 """Twenty short streams, one after another: under a second."""
 
 
-async def run_bench(options: BenchOptions, folder: Path, observer: Observer) -> None:
+async def run_bench(options: BenchOptions, folder: Path, observer: Observer, *, resumed: Run | None = None) -> None:
     """Measure, and leave ``records.jsonl`` in ``folder``. Whatever ends the run, servers that it started are
-    stopped."""
+    stopped. ``resumed``: the run that the folder holds, to be gone on with."""
     async with AsyncExitStack() as stack:
-        writer = stack.enter_context(RecordWriter(folder / RECORDS_FILE))
+        writer = stack.enter_context(RecordWriter(folder / RECORDS_FILE, resumes=resumed is not None))
         servers = await open_servers(options, folder, stack, observer)
-        await measure(options, servers, writer, observer)
+        await measure(options, servers, writer, observer, resumed)
+
+
+async def dry_run(options: BenchOptions, note: Callable[[str], None]) -> Table:
+    """What the run would send. Only a server that stands already is asked, and only to list its models and to
+    tokenise."""
+    async with AsyncExitStack() as stack:
+        tokenizer, max_model_len = await _dry_tokenizer(options, stack, note)
+        prices = None if options.target == OURS else _endpoint(options).prices
+        return await plan_dry(options, tokenizer, max_model_len, note, prices)
+
+
+async def _dry_tokenizer(
+    options: BenchOptions, stack: AsyncExitStack, note: Callable[[str], None]
+) -> tuple[PromptTokenizer, int | None]:
+    named = LocalTokenizer.of_model(options.tokenizer) if options.tokenizer else None
+    if options.target != OURS:
+        target = await _find(options, stack, note)
+        return named or target, target.max_model_len
+    if options.launch is not None:
+        return named or NoTokenizer(), None
+    checkpoint = find_checkpoint(options.model, needs_weights=False)
+    return named or LocalTokenizer.of_model(str(checkpoint.path)), checkpoint.config.max_position_embeddings
 
 
 async def open_servers(
@@ -55,6 +81,7 @@ async def measure(
     servers: Mapping[str, OpenAITarget],
     writer: RecordWriter,
     observer: Observer,
+    resumed: Run | None = None,
 ) -> None:
     """Plan, warm up and send, on servers that stand: one named ``main``, or one ``on`` and one ``off``."""
     target = servers.get("main") or servers["on"]
@@ -64,13 +91,22 @@ async def measure(
         options,
         target,
         tokenizer,
-        run_id=secrets.token_hex(4),
+        run_id=secrets.token_hex(4) if resumed is None else resumed.header.run_id,
         max_model_len=target.max_model_len,
         note=observer.note,
+        proof_id=secrets.token_hex(4),
     )
     observer.note("calibrating the client")
     client_error = await _client_error()
-    writer.begin(make_header(options, plan, await describe(options, target, plan.cache_settings), client_error))
+    header = make_header(options, plan, await describe(options, target, plan.cache_settings), client_error)
+    if resumed is None:
+        writer.begin(header)
+    else:
+        num_planned = len(plan.trials)
+        plan = rest_of(plan, resumed, header)
+        num_done = num_planned - len(plan.trials)
+        observer.note(f"going on after {num_done} of {num_planned} requests")
+        writer.resume(Resumption(header.started_at, num_done))
     await send(plan, servers, writer, observer)
 
 
@@ -107,12 +143,17 @@ async def _start(
 
 
 async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Notes) -> OpenAITarget:
-    """The one server of a URL or a profile."""
+    target = await _find(options, stack, observer.waiting)
+    await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
+    return target
+
+
+async def _find(options: BenchOptions, stack: AsyncExitStack, on_wait: Callable[[str], None]) -> OpenAITarget:
+    """The one server of a URL or a profile, without a chat being asked of it."""
     endpoint = _endpoint(options)
     target = endpoint.target()
-    await target.wait_until_ready(limit_s=options.wait_s, on_wait=observer.waiting)
+    await target.wait_until_ready(limit_s=options.wait_s, on_wait=on_wait)
     await _prepare(target, endpoint.model, stack)
-    await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
     return target
 
 

@@ -47,10 +47,14 @@ async def make_plan(
     run_id: str,
     max_model_len: int | None,
     note: Callable[[str], None],
+    proof_id: str | None = None,
 ) -> Plan:
-    """Find the arms that the target allows, size the prompts, order the trials, predict their hits."""
+    """Find the arms that the target allows, size the prompts, order the trials, predict their hits.
+
+    ``proof_id``: stands in the proof's texts for a ``run_id`` whose texts the server may know.
+    """
     texts = texts_of(options.lang)
-    proof = await prove_arms(options, target, run_id)
+    proof = await prove_arms(options, target, proof_id or run_id)
     note(f"off means {proof.mechanism.off_means}" + (f": {proof.seen}" if proof.seen else ""))
     prompts = PromptFactory(run_id, proof.mechanism, texts)
 

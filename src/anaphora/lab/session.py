@@ -11,22 +11,35 @@ from rich.console import Console
 from rich.text import Text
 
 from anaphora.errors import ConfigError, TraceError
-from anaphora.lab.bench import run_bench
+from anaphora.lab.bench import dry_run, run_bench
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.progress import Progress
 from anaphora.lab.report import write_report
 from anaphora.lab.report.languages import language_of
 from anaphora.lab.report.terminal import print_report
+from anaphora.report.terminal import print_table
 from anaphora.traces.records import RECORDS_FILE, read_run
 
 
-def run_session(options: BenchOptions, out: Path | None) -> dict[str, Any]:
-    """Measure, write the report, print it; returns the results. Ctrl-C keeps what was measured and passes on."""
-    folder = new_folder(options.what, out, RECORDS_FILE)
+def run_dry(options: BenchOptions) -> None:
+    """Print what the run would send."""
+    errors = Console(stderr=True)
+    print_table(asyncio.run(dry_run(options, lambda text: errors.print(Text(f"· {text}"), soft_wrap=True))), Console())
+
+
+def run_session(options: BenchOptions, out: Path | None, *, resumes: Path | None = None) -> dict[str, Any]:
+    """Measure, write the report, print it; returns the results. Ctrl-C keeps what was measured and passes on.
+
+    ``resumes``: the folder of a run that was cut short, which goes on.
+    """
+    if resumes is not None and out is not None:
+        raise ConfigError("--resume says which folder: leave out --out")
+    resumed = None if resumes is None else read_run(resumes)
+    folder = resumes or new_folder(options.what, out, RECORDS_FILE)
     console, errors = Console(), Console(stderr=True)
     with Progress(errors) as progress:
         try:
-            run_stoppable(run_bench(options, folder, progress))
+            run_stoppable(run_bench(options, folder, progress, resumed=resumed))
         except BaseException:
             progress.stop()
             errors.print(Text(_what_remains(folder)), soft_wrap=True)
@@ -76,7 +89,8 @@ def _what_remains(folder: Path) -> str:
     measured = sum(record.phase != "warmup" for record in run.requests)
     return (
         f"stopped: {measured} of {run.header.num_planned_requests} requests are in {folder}; "
-        f"`anaphora report {folder}` makes a report of them, `{run.header.settings['command']}` measures again"
+        f"`anaphora report {folder}` makes a report of them, "
+        f"`{run.header.settings['command']} --resume {folder}` goes on"
     )
 
 

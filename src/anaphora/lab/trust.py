@@ -61,6 +61,8 @@ def _of_experiments(records: Sequence[RequestRecord], seed: int) -> list[Check]:
 def _complete(run: Run, records: Sequence[RequestRecord]) -> Check:
     planned, failed = run.header.num_planned_requests, sum(record.error is not None for record in records)
     seen = f"{len(records)} of {planned} planned requests were sent, {failed} of them failed"
+    if run.resumed:
+        seen += f"; cut short and resumed after {', '.join(str(one.after) for one in run.resumed)}"
     return Check("complete", "ok" if len(records) == planned and not failed else "warning", seen)
 
 

@@ -97,20 +97,33 @@ class RunHeader:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Resumption:
+    """A run that was cut short went on here: ``after`` so many measured requests."""
+
+    at: str
+    """UTC, ISO 8601."""
+    after: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Run:
     """A records file as read back."""
 
     header: RunHeader
     requests: tuple[RequestRecord, ...]
+    resumed: tuple[Resumption, ...] = ()
+    """When a run that was cut short was gone on with, in order."""
 
 
 class RecordWriter:
-    """Appends records to a new file, each on disk before the next request is sent."""
+    """Appends records to a new file, or, if it ``resumes``, to one that is there; each on disk before the next."""
 
-    def __init__(self, path: Path) -> None:
-        if path.exists():
+    def __init__(self, path: Path, *, resumes: bool = False) -> None:
+        if path.exists() and not resumes:
             raise TraceError(f"{path} exists already: give another folder with --out")
-        self._file: IO[str] = path.open("x", encoding="utf-8")
+        if resumes:
+            _drop_half_a_line(path)
+        self._file: IO[str] = path.open("a" if resumes else "x", encoding="utf-8")
 
     def __enter__(self) -> Self:
         return self
@@ -124,14 +137,25 @@ class RecordWriter:
         """The first line."""
         self._write("run", header)
 
+    def resume(self, resumption: Resumption) -> None:
+        """Say that the run goes on here."""
+        self._write("resumed", resumption)
+
     def append(self, record: RequestRecord) -> None:
         """One more request."""
         self._write("request", record)
 
-    def _write(self, kind: str, value: RunHeader | RequestRecord) -> None:
+    def _write(self, kind: str, value: RunHeader | RequestRecord | Resumption) -> None:
         line = {"kind": kind, **dataclasses.asdict(value)}
         self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
         self._file.flush()
+
+
+def _drop_half_a_line(path: Path) -> None:
+    """A writer that was killed may have left the beginning of a line at the end."""
+    text = path.read_bytes()
+    if not text.endswith(b"\n"):
+        path.write_bytes(text[: text.rfind(b"\n") + 1])
 
 
 def read_run(folder: Path) -> Run:
@@ -147,6 +171,7 @@ def read_run(folder: Path) -> Run:
         raise TraceError(f"cannot read {path} ({error}): give a report folder of `anaphora bench`") from error
     header: RunHeader | None = None
     requests: list[RequestRecord] = []
+    resumed: list[Resumption] = []
     for number, line in enumerate(filter(None, lines), 1):
         try:
             value = _parse(line)
@@ -156,20 +181,24 @@ def read_run(folder: Path) -> Run:
             raise TraceError(f"{path}, line {number}: not a record of Anaphora ({error})") from error
         if isinstance(value, RunHeader):
             header = value
+        elif isinstance(value, Resumption):
+            resumed.append(value)
         else:
             requests.append(value)
     if header is None:
         raise TraceError(f"{path} has no run line: it is not a records file of `anaphora bench`")
-    return Run(header, tuple(requests))
+    return Run(header, tuple(requests), tuple(resumed))
 
 
-def _parse(line: str) -> RunHeader | RequestRecord:
+def _parse(line: str) -> RunHeader | RequestRecord | Resumption:
     value = json.loads(line)
     kind = value.pop("kind")
     if kind == "run":
         if value["format_version"] != FORMAT_VERSION:
             raise ValueError(f"format version {value['format_version']}, this release reads {FORMAT_VERSION}")
         return RunHeader(**value)
+    if kind == "resumed":
+        return Resumption(**value)
     if kind != "request":
         raise ValueError(f"unknown kind {kind!r}")
     for name in ("counters_before", "counters_after"):

@@ -7,6 +7,7 @@ from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args
 
 from anaphora.cli.bench.run_options import RunOptions, is_about_target
+from anaphora.errors import ConfigError
 
 if TYPE_CHECKING:
     from anaphora.lab.experiments.base import ExperimentSettings
@@ -15,15 +16,24 @@ OwnOptions: TypeAlias = "Callable[..., ExperimentSettings]"
 """Takes an experiment's own options by keyword and makes its settings; its docstring is the command's help."""
 
 
+_PLANNED_ONLY = ("resume", "dry_run")
+"""Options of experiments whose requests are all planned beforehand."""
+
+
 def run_experiments(settings: "Sequence[ExperimentSettings]", run: RunOptions) -> None:
     """Run these experiments, one after another, on one target, or on two of them."""
     from anaphora.lab.pair import run_pair
-    from anaphora.lab.session import run_session
+    from anaphora.lab.session import run_dry, run_session
 
+    options = run.bench_options(*settings)
+    if run.compare is not None and (run.resume is not None or run.dry_run):
+        raise ConfigError("--compare measures two targets: leave out --resume and --dry-run, or ask of one target")
     if run.compare is not None:
-        run_pair(run.bench_options(*settings), run.compare, run.out)
+        run_pair(options, run.compare, run.out)
+    elif run.dry_run:
+        run_dry(options)
     else:
-        run_session(run.bench_options(*settings), run.out)
+        run_session(options, run.out, resumes=run.resume)
 
 
 def command_of(
@@ -42,7 +52,8 @@ def command_of(
         for own in experiments
         for parameter in signature(own).parameters.values()
     ]
-    command.__signature__ = Signature([*own_parameters, *_shared_parameters()])  # type: ignore[attr-defined]
+    shared = [one for one in _shared_parameters() if run_them is run_experiments or one.name not in _PLANNED_ONLY]
+    command.__signature__ = Signature([*own_parameters, *shared])  # type: ignore[attr-defined]
     command.__doc__ = help_text or experiments[0].__doc__
     return command
 

@@ -111,6 +111,25 @@ class RunOptions:
         ),
     ] = None
 
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Go on with the run in this report folder, which was cut short; with the same options as then.",
+            exists=True,
+            file_okay=False,
+            rich_help_panel=_RUN,
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Show what would be sent, requests and tokens, and send nothing but texts to be tokenised.",
+            rich_help_panel=_RUN,
+        ),
+    ] = False
+
     def bench_options(self, *experiments: "ExperimentSettings") -> "BenchOptions":
         """What is asked of the lab."""
         from anaphora.lab.options import BenchOptions

@@ -1,0 +1,77 @@
+"""Going on with a run that was cut short: the same plan again, and of it what was not sent yet."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from anaphora.errors import ConfigError
+from anaphora.lab.arms import Trial
+from anaphora.lab.planning import Plan
+from anaphora.lab.runner import Expected
+from anaphora.traces.records import RequestRecord, Run, RunHeader
+
+_MAY_DIFFER = ("mechanism_proof", "wait_s", "command")
+_SAME_TARGET = ("kind", "model", "version", "max_model_len")
+
+
+def rest_of(plan: Plan, run: Run, header: RunHeader) -> Plan:
+    """The part of the plan that ``run`` lacks. What its on-requests left in the cache is put there again first, as
+    further warm-ups: the server may be another process by now.
+
+    ``header`` is what the same command would write now. Raises :class:`ConfigError` where settings or target are not
+    those of the run, and where nothing is left to do.
+    """
+    _expect_same(
+        "setting", run.header.settings, _as_read(header.settings), [k for k in header.settings if k not in _MAY_DIFFER]
+    )
+    _expect_same("target's", run.header.target, _as_read(header.target), _SAME_TARGET)
+    done = [record for record in run.requests if record.phase != "warmup"]
+    if [_place(record) for record in done] != [_place(trial) for trial in plan.trials[: len(done)]]:
+        raise ConfigError("the run's requests are not those of this plan: it cannot be resumed")
+    if len(done) == len(plan.trials):
+        raise ConfigError(f"the run is complete ({len(done)} requests): there is nothing to resume")
+    refills, expected = _refills(plan, len(done))
+    return dataclasses.replace(
+        plan,
+        warmups=[*refills, *plan.warmups],
+        expected_warmups=[*expected, *plan.expected_warmups],
+        trials=[_unseen(trial, len(done)) for trial in plan.trials[len(done) :]],
+        expected=plan.expected[len(done) :],
+    )
+
+
+def _unseen(trial: Trial, num_done: int) -> Trial:
+    """An off-request may have been on its way when the run was cut short: a salt of its own makes it miss again."""
+    salt = trial.request.cache_salt
+    if trial.arm == "on" or salt is None:
+        return trial
+    return dataclasses.replace(trial, request=dataclasses.replace(trial.request, cache_salt=f"{salt}-{num_done}"))
+
+
+def _refills(plan: Plan, num_done: int) -> tuple[list[Trial], list[Expected]]:
+    unfinished = {trial.experiment for trial in plan.trials[num_done:]}
+    sent: dict[str, Trial] = {}
+    for trial in plan.trials[:num_done]:
+        if trial.arm == "on" and trial.experiment in unfinished:
+            sent.setdefault(json.dumps([trial.request.messages, trial.request.tools]), trial)
+    refills = [
+        dataclasses.replace(trial, experiment="warmup", phase="warmup", label="refill") for trial in sent.values()
+    ]
+    return refills, [Expected() for _ in refills]
+
+
+def _place(one: RequestRecord | Trial) -> tuple[str, str, int, int, str]:
+    return (one.experiment, one.arm, one.group, one.index, one.label)
+
+
+def _as_read(value: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(value)))
+
+
+def _expect_same(what: str, stored: Mapping[str, Any], now: Mapping[str, Any], names: Sequence[str]) -> None:
+    for name in names:
+        if stored.get(name) != now.get(name):
+            raise ConfigError(
+                f"the {what} {name} was {stored.get(name)!r} and is {now.get(name)!r}: resume with the run's command"
+            )

@@ -1,0 +1,97 @@
+"""A run that was cut short goes on where it stopped, and only as it was."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anaphora.cli.main import run as anaphora
+from anaphora.traces.records import RECORDS_FILE, read_run
+from tests.lab.fakes import FakeServing
+from tests.lab.test_session import FEW, served
+
+NUM_PLANNED = 16
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with served(FakeServing()) as address:
+        yield address
+
+
+def cut(folder: Path, num_lines: int, rest: str = "") -> None:
+    path = folder / RECORDS_FILE
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[:num_lines]) + rest, "utf-8")
+
+
+def places(folder: Path) -> list[tuple[Any, ...]]:
+    return [
+        (r.experiment, r.arm, r.group, r.index, r.num_prompt_tokens)
+        for r in read_run(folder).requests
+        if r.phase != "warmup"
+    ]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("num_done", "rest"), [(0, ""), (1, ""), (5, '{"kind": "requ'), (12, ""), (15, "")])
+def test_what_was_not_sent_is_sent(
+    tmp_path: Path, url: str, num_done: int, rest: str, restarted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "r"
+    command = ["bench", "all", "--target", url, *FEW]
+    assert anaphora([*command, "--out", str(out)]) == 0
+    whole = places(out)
+    cut(out, 1 + 2 + num_done, rest)
+    if restarted:
+        with served(FakeServing()) as another:
+            assert anaphora(["bench", "all", "--target", another, *FEW, "--resume", str(out)]) == 0
+    else:
+        assert anaphora([*command, "--resume", str(out)]) == 0
+    assert f"going on after {num_done} of {NUM_PLANNED} requests" in capsys.readouterr().err
+    assert places(out) == whole
+    run = read_run(out)
+    assert [one.after for one in run.resumed] == [num_done]
+    results = json.loads((out / "results.json").read_text("utf-8"))
+    checks = {check["name"]: check for check in results["trust"]}
+    assert checks["complete"]["status"] == "ok"
+    assert f"resumed after {num_done}" in checks["complete"]["seen"]
+    assert checks["off requests missed"]["status"] == "ok"
+    assert checks["on requests hit"]["status"] == "ok"
+    for experiment in results["experiments"].values():
+        assert experiment["hit_rate_percent_after_first"]["usage"] > 40
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--repeats", "3"], "the setting experiments was"),
+        (["--seed", "1"], "the setting seed was 0 and is 1: resume with the run's command"),
+        (["--arms", "nonce"], "the setting arms was"),
+        (["--out", "elsewhere"], "leave out --out"),
+    ],
+)
+def test_another_run_is_not_gone_on_with(
+    tmp_path: Path, url: str, changes: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "r"
+    assert anaphora(["bench", "all", "--target", url, *FEW, "--out", str(out)]) == 0
+    cut(out, 6)
+    before = (out / RECORDS_FILE).read_bytes()
+    assert anaphora(["bench", "all", "--target", url, *FEW, "--resume", str(out), *changes]) == 2
+    assert message in capsys.readouterr().err
+    assert (out / RECORDS_FILE).read_bytes() == before
+
+
+def test_a_complete_run_and_no_run_are_refused(tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "r"
+    command = ["bench", "all", "--target", url, *FEW]
+    assert anaphora([*command, "--out", str(out)]) == 0
+    assert anaphora([*command, "--resume", str(out)]) == 2
+    assert "the run is complete (16 requests)" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert anaphora([*command, "--resume", str(tmp_path / "empty")]) == 2
+    assert anaphora([*command, "--resume", str(tmp_path / "none")]) == 2
+    assert "Traceback" not in capsys.readouterr().err
