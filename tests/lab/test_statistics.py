@@ -70,7 +70,7 @@ def test_failed_unmeasured_and_unstreamed_answers_are_in_no_statistic() -> None:
         )
         for row in rows_of("17-*/results.csv")
     ]
-    summary = summarise(records, seed=0)
+    summary = summarise(records)
     assert summary["num_requests"] == 40
     assert (summary["num_failed"], summary["num_without_token"], summary["num_not_streamed"]) == (3, 2, 1)
     ttfts = [value for r in records if (value := ttft_ms(r)) is not None]
@@ -89,6 +89,26 @@ def test_few_samples_give_their_range_and_its_true_level() -> None:
     assert statistics.median_interval([3.0]) is None
     assert statistics.reduction_interval([100.0, 200.0], [50.0, 20.0], seed=0) == Interval(50.0, 90.0, 0.5)
     assert (statistics.median([]), statistics.quantile([], 0.5), statistics.leading_outliers([])) == (None, None, 0)
+
+
+@pytest.mark.parametrize("num_samples", [6, 50, 3000])
+def test_independent_samples_of_one_distribution_may_differ_by_nothing(num_samples: int) -> None:
+    values = [10.0 + n % 7 for n in range(num_samples)]
+    found = statistics.independent_reduction_interval(values, values, seed=0)
+    assert found is not None
+    assert found.low <= 0 <= found.high
+    halved = statistics.independent_reduction_interval(values, [value / 2 for value in values], seed=0)
+    assert halved is not None
+    assert found.high < halved.low <= 50 <= halved.high
+    assert statistics.independent_reduction_interval(values[:5], values, seed=0) is None
+    assert statistics.independent_reduction_interval(values, values[:5], seed=0) is None
+
+
+def test_resampling_piece_by_piece_gives_the_same_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    off, on = [float(n % 11) + 5 for n in range(40)], [float(n % 5) + 1 for n in range(33)]
+    at_once = statistics.independent_reduction_interval(off, on, seed=3)
+    monkeypatch.setattr(statistics, "_MOST_DRAWN", 1000)
+    assert statistics.independent_reduction_interval(off, on, seed=3) == at_once
 
 
 @pytest.mark.parametrize("num_samples", [6, 7, 8, 15, 40])

@@ -18,9 +18,12 @@ Samples = npt.NDArray[np.float64]
 
 LEVEL = 0.95
 NUM_RESAMPLES = 4000
-_Z = float(special.ndtri((1 + LEVEL) / 2))
+Z = float(special.ndtri((1 + LEVEL) / 2))
+"""So many standard errors lie on each side of an estimate in an interval at :data:`LEVEL`."""
 _MIN_SAMPLES = 6
 _MIN_REPEATS = 3
+_MOST_DRAWN = 4_000_000
+"""Samples that are resampled in one piece: what bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,15 @@ def reduction_interval(off: Sequence[float], on: Sequence[float], *, seed: int) 
     return _interval(reduction, np.column_stack([off, on]).astype(float), seed)
 
 
+def independent_reduction_interval(off: Sequence[float], on: Sequence[float], *, seed: int) -> Interval | None:
+    """Where the reduction of medians lies, from two samples that were taken apart. ``None`` if one is below six."""
+    if min(len(off), len(on)) < _MIN_SAMPLES:
+        return None
+    rng = np.random.default_rng(seed)
+    medians = [_resampled_medians(np.asarray(values, dtype=float), rng) for values in (off, on)]
+    return percentile_interval((1 - medians[1] / medians[0]) * 100)
+
+
 def _interval(statistic: Callable[[Samples], Any], rows: Samples, seed: int) -> Interval | None:
     """Bootstrap over ``rows`` [n, k]: ``statistic`` maps [..., n, k] to [...]. The range of single rows when n is
     small."""
@@ -164,13 +176,20 @@ def with_repeats(line: Line, num_tokens: Sequence[float], samples: Sequence[Sequ
     slopes, intercepts = lines_through(np.asarray(num_tokens, dtype=float), np.stack(medians, axis=-1))
     return replace(
         line,
-        slope_interval=_around(line.slope_ms_per_ktoken, _Z * float(slopes.std(ddof=1))),
-        intercept_interval=_around(line.intercept_ms, _Z * float(intercepts.std(ddof=1))),
+        slope_interval=_around(line.slope_ms_per_ktoken, Z * float(slopes.std(ddof=1))),
+        intercept_interval=_around(line.intercept_ms, Z * float(intercepts.std(ddof=1))),
     )
 
 
 def _resampled_medians(values: Samples, rng: np.random.Generator) -> Samples:
-    return np.asarray(np.median(values[rng.integers(0, len(values), (NUM_RESAMPLES, len(values)))], axis=-1))
+    n = len(values)
+    num_at_once = max(1, _MOST_DRAWN // n)
+    return np.concatenate(
+        [
+            np.median(values[rng.integers(0, n, (min(num_at_once, NUM_RESAMPLES - done), n))], axis=-1)
+            for done in range(0, NUM_RESAMPLES, num_at_once)
+        ]
+    )
 
 
 def _around(value: float, half_width: float) -> Interval:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import TraceError
-from anaphora.lab.load.analysis import analyse, reduction_interval
+from anaphora.lab.load.analysis import analyse
 from anaphora.lab.load.records import (
     RECORDS_FILE,
     Beat,
@@ -221,14 +221,6 @@ def test_a_client_that_stood_still_measured_nothing() -> None:
     beat = Beat(stage=0, process=0, at_ns=round(1.5 * S), worst_lag_ns=2 * S, cpu_share=0.1, num_open=1)
     found = refusal(Steady(steady.stage, steady.window, steady.records, (beat,)))
     assert found == "the client itself stood still for 2.0 s: this machine is too busy, or it was paused"
-
-
-def test_the_reduction_of_two_equal_samples_may_be_none() -> None:
-    values = [10.0 + n % 7 for n in range(50)]
-    found = reduction_interval(values, values, seed=0)
-    assert found is not None
-    assert found["low"] <= 0 <= found["high"]
-    assert reduction_interval(values[:5], values, seed=0) is None
 
 
 def test_lines_come_back_as_they_were_written_and_a_torn_end_is_left_out(tmp_path: Path) -> None:

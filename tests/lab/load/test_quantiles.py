@@ -14,7 +14,7 @@ from anaphora.lab.load.quantiles import least_samples, quantile, wilson
 FINITE = st.floats(-1e9, 1e9)
 
 
-@pytest.mark.parametrize(("fraction", "least"), [(0.5, 2), (0.9, 10), (0.99, 100), (0.01, 100)])
+@pytest.mark.parametrize(("fraction", "least"), [(0.5, 2), (0.3, 4), (0.9, 10), (0.99, 100), (0.01, 100)])
 def test_a_quantile_takes_a_sample_that_reaches_it(fraction: float, least: int) -> None:
     assert least_samples(fraction) == least
     assert quantile([1.0] * (least - 1), fraction) is None

@@ -203,7 +203,7 @@ def line_as_stored(line: Line) -> dict[str, Any]:
 
 
 def _row(length: int, records: Sequence[RequestRecord], seed: int) -> dict[str, Any]:
-    arms = {arm: summarise(of_arm(records, arm), seed=seed) for arm in ("off", "on")}
+    arms = {arm: summarise(of_arm(records, arm)) for arm in ("off", "on")}
     off, on = arms["off"]["ttft_ms_median"], arms["on"]["ttft_ms_median"]
     first = next((r for r in records if r.phase == "first"), None)
     counts = [count for r in records if r.phase == "measured" and (count := prompt_tokens(r)) is not None]

@@ -75,7 +75,7 @@ def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
 
 def _row(name: str, records: Sequence[RequestRecord], seed: int) -> dict[str, Any]:
     on = [record for record in records if record.arm == "on"]
-    arms = {arm: summarise(of_arm(records, arm), seed=seed) for arm in ("off", "on")}
+    arms = {arm: summarise(of_arm(records, arm)) for arm in ("off", "on")}
     off_ms, on_ms = arms["off"]["ttft_ms_median"], arms["on"]["ttft_ms_median"]
     counts = [count for record in on if (count := prompt_tokens(record)) is not None]
     return {

@@ -17,7 +17,7 @@ def of_arm(records: Sequence[RequestRecord], arm: Arm) -> list[RequestRecord]:
     return [record for record in records if record.arm == arm and record.phase == "measured"]
 
 
-def summarise(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
+def summarise(records: Sequence[RequestRecord]) -> dict[str, Any]:
     """Counts and medians of some records. Failed and unmeasured ones are counted and are in no statistic."""
     ttfts = [value for record in records if (value := ttft_ms(record)) is not None]
     e2es = [value for record in records if (value := e2e_ms(record)) is not None]

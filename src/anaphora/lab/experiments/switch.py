@@ -72,7 +72,7 @@ class SwitchSettings(ExperimentSettings):
 
 def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
     """The experiment's part of the results."""
-    arms = {arm: _arm(records, arm, seed) for arm in ("off", "on")}
+    arms = {arm: _arm(records, arm) for arm in ("off", "on")}
     return {
         **arms,
         "reduction_percent": {
@@ -96,10 +96,10 @@ def analyse(records: Sequence[RequestRecord], *, seed: int) -> dict[str, Any]:
     }
 
 
-def _arm(records: Sequence[RequestRecord], arm: Arm, seed: int) -> dict[str, Any]:
+def _arm(records: Sequence[RequestRecord], arm: Arm) -> dict[str, Any]:
     first = next((r for r in records if r.arm == arm and r.phase == "first"), None)
     return {
-        **summarise(of_arm(records, arm), seed=seed),
+        **summarise(of_arm(records, arm)),
         "first_request": None if first is None else {"ttft_ms": ms(ttft_ms(first)), "e2e_ms": ms(e2e_ms(first))},
     }
 

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from anaphora.lab.load.quantiles import quantile, wilson
 from anaphora.lab.load.records import LoadRecord, LoadRun
 from anaphora.lab.load.slo import keeps
@@ -21,13 +19,11 @@ from anaphora.lab.load.timings import (
     ttft_ms,
 )
 from anaphora.lab.load.verdict import all_doubts, refusal
-from anaphora.lab.statistics import LEVEL, reduction_percent
+from anaphora.lab.statistics import independent_reduction_interval, reduction_percent
 from anaphora.lab.usage import read_usage
 
 FRACTIONS = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 TIMES = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
-_NUM_RESAMPLES = 2000
-_MIN_BOOTSTRAP = 6
 
 
 def analyse(run: LoadRun) -> dict[str, Any]:
@@ -54,13 +50,14 @@ def _row(level: float, stages: Sequence[Steady], limits: Mapping[str, float], se
     arms = {arm: [one for one in stages if one.stage.arm == arm] for arm in ("off", "on")}
     samples = {arm: [t for r in _good(_accepted(arms[arm])) if (t := ttft_ms(r)) is not None] for arm in arms}
     cells = {arm: _cell(arms[arm], limits) for arm in arms}
+    interval = independent_reduction_interval(samples["off"], samples["on"], seed=seed)
     return {
         "level": level,
         **cells,
         "ttft_p50_reduction_percent": reduction_percent(
             *(_value(cells[arm], "ttft_ms", "p50") for arm in ("off", "on"))
         ),
-        "ttft_p50_reduction_interval": reduction_interval(samples["off"], samples["on"], seed=seed),
+        "ttft_p50_reduction_interval": None if interval is None else asdict(interval),
         "output_tokens_per_s_gain_percent": _gain(*(cells[arm].get("output_tokens_per_s") for arm in ("off", "on"))),
     }
 
@@ -186,19 +183,6 @@ def _hit_rate_of_counters(stages: Sequence[Steady]) -> float | None:
         queried += after.queried - before.queried
         cached += after.cached - before.cached
     return 100 * cached / queried if queried > 0 and cached >= 0 else None
-
-
-def reduction_interval(off: Sequence[float], on: Sequence[float], *, seed: int) -> dict[str, float] | None:
-    """Where the reduction of medians lies, for two independent samples: bootstrap of each. ``None`` below six."""
-    if min(len(off), len(on)) < _MIN_BOOTSTRAP:
-        return None
-    rng = np.random.default_rng(seed)
-    medians = [
-        np.median(np.asarray(values)[rng.integers(0, len(values), (_NUM_RESAMPLES, len(values)))], axis=1)
-        for values in (off, on)
-    ]
-    low, high = np.quantile(100 * (1 - medians[1] / medians[0]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return {"low": float(low), "high": float(high), "level": LEVEL}
 
 
 def closing(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

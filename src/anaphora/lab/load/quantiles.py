@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor, sqrt
+from math import ceil, sqrt
 
 import numpy as np
 from scipy import special
 
-from anaphora.lab.statistics import LEVEL, Interval
-
-_Z = float(special.ndtri((1 + LEVEL) / 2))
+from anaphora.lab import statistics
+from anaphora.lab.statistics import LEVEL, Interval, Z
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +25,13 @@ class Quantile:
 def quantile(values: Sequence[float], fraction: float) -> Quantile | None:
     """By linear interpolation. ``None`` if fewer than one sample is to be expected on either side: P99 takes 100
     samples, P90 takes 10, P50 takes 2."""
-    n = len(values)
-    if n * min(fraction, 1 - fraction) < 1 - 1e-9:
+    n, value = len(values), statistics.quantile(values, fraction)
+    if value is None or n < least_samples(fraction):
         return None
     ordered = sorted(values)
     below, above = _ranks(n, fraction)
     return Quantile(
-        float(np.quantile(ordered, fraction)),
+        value,
         None if below < 1 else ordered[below - 1],
         None if above > n else ordered[above - 1],
         n,
@@ -53,9 +52,9 @@ def wilson(num_within: int, num_all: int) -> Interval | None:
     """
     if num_all == 0:
         return None
-    share, spread = num_within / num_all, _Z**2 / num_all
+    share, spread = num_within / num_all, Z**2 / num_all
     middle = (share + spread / 2) / (1 + spread)
-    half = _Z / (1 + spread) * sqrt(share * (1 - share) / num_all + spread / (4 * num_all))
+    half = Z / (1 + spread) * sqrt(share * (1 - share) / num_all + spread / (4 * num_all))
     low = 0.0 if num_within == 0 else middle - half
     high = 1.0 if num_within == num_all else middle + half
     return Interval(low, high, LEVEL)
@@ -63,4 +62,4 @@ def wilson(num_within: int, num_all: int) -> Interval | None:
 
 def least_samples(fraction: float) -> int:
     """How many samples a quantile takes."""
-    return floor(1 / min(fraction, 1 - fraction) + 0.5)
+    return ceil(1 / min(fraction, 1 - fraction) - 1e-9)
