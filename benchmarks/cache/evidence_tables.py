@@ -8,17 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.markdown import table
+
 RESULTS = Path(__file__).parents[1] / "results" / "cache"
 LABELS = ("0", "m")
 """Values of the labels ``engine`` and ``model_name`` in the attack's series."""
 Row = tuple[object, ...]
 Results = dict[str, Any]
-
-
-def table(head: Row, rows: list[Row]) -> str:
-    """A table of Markdown."""
-    lines = [head, ("---",) * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def against_vllm(results: Results) -> str:

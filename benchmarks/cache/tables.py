@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.markdown import table
+
 RESULTS = Path(__file__).parents[1] / "results" / "cache"
 FIRST, LAST = "lru", "belady"
 
@@ -23,7 +25,7 @@ def conversation() -> str:
         sizes = ", ".join(f"{size:,}" for size in found["capacity_blocks"])
         title = f"**{name[0].upper()}{name[1:]}**: {found['num_requests']:,} requests; capacities of {sizes} blocks.\n"
         head = ["policy", *(f"{100 * share:g} %" for share in found["shares"]), "gap closed, mean", "pooled"]
-        parts.append(f"{title}\n{_table(head, _policy_rows(found, results['default']))}")
+        parts.append(f"{title}\n{table(head, _policy_rows(found, results['default']), num_named=1)}")
     return "\n\n".join(parts)
 
 
@@ -54,7 +56,7 @@ def everywhere() -> str:
         worst = min(others, key=lambda policy: others[policy]) if others else ""
         shown = f"`{worst}` {others[worst]:+.2f}" if worst else ""
         rows.append([name, *points, _percent(closed["mean"]), _percent(closed["pooled"]), shown])
-    return _table(head, rows)
+    return table(head, rows, num_named=1)
 
 
 _OTHERS = ("fifo", "lfu", "s3fifo", "slru")
@@ -93,7 +95,7 @@ def tuning() -> str:
         closed, (here, *mixes) = row["gap_closed"], row["worst_points_against_lru"].values()
         worst = [f"{here:+.2f}", *([f"{min(mixes):+.2f}" if mixes else "–"] if has_mixes else [])]
         rows.append([names, values, _percent(closed["mean"]), _percent(closed["pooled"]), *worst])
-    return _table(head, rows)
+    return table(head, rows, num_named=1)
 
 
 def cost() -> str:
@@ -116,7 +118,7 @@ def cost() -> str:
     )
     return (
         f"{facts} rounds for each operation of each request; means over the requests that found something.\n\n"
-        + _table(head, rows)
+        + table(head, rows, num_named=1)
     )
 
 
@@ -130,7 +132,7 @@ def returns() -> str:
             for name, found in _read("returns").items()
             for place, row in enumerate(found[by])
         ]
-        parts.append(_table(head, rows))
+        parts.append(table(head, rows, num_named=1))
     return "\n\n".join(parts)
 
 
@@ -144,7 +146,7 @@ def sharing() -> str:
             for name, found in _read("returns").items()
             for place, row in enumerate(found[by])
         ]
-        parts.append(_table(head, rows))
+        parts.append(table(head, rows, num_named=1))
     return "\n\n".join(parts)
 
 
@@ -156,11 +158,6 @@ def _span(row: dict[str, Any]) -> str:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -181,7 +178,7 @@ def sampling() -> str:
         for row in _read("sampling")["summary"]
     ]
     head = ["trace", "`--sample`", "policy", "runs", "sample's own rate", "estimate", "its bias", "expected", "worst"]
-    return _table(head, rows)
+    return table(head, rows, num_named=1)
 
 
 TABLES: dict[str, Callable[[], str]] = {

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cpu import procfs
+
+from anaphora.lab.targets.managed import free_port
 
 POLL_S = 0.02
 READY_LIMIT_S = 600.0
@@ -27,7 +28,7 @@ class Server:
     def __init__(self, name: str, command: str, log: Path) -> None:
         self.name = name
         self.command = command
-        self._port = _free_port()
+        self._port = free_port()
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._members: list[int] = []
@@ -112,9 +113,3 @@ class Server:
 def portable(command: str) -> str:
     """A command as it may be published: of absolute paths only the last part is kept."""
     return re.sub(r"(?<![\w/:.])(?:/[^\s/=:'\"]+)*/(?=[^\s/=:'\"])", "", command)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

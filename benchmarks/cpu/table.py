@@ -1,7 +1,9 @@
 """The summary as Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+from benchmarks.markdown import table
 
 COLUMNS = ("what", "unit", "ours", "vLLM", "llama.cpp")
 SPREAD_HEAD = "spread (ours / vLLM / llama.cpp)"
@@ -14,13 +16,13 @@ def render(summary: Mapping[str, Any]) -> str:
         "Generated from `summary.json` by `python -m benchmarks.cpu.compare --render`; do not edit.",
         "\n".join(_circumstances(summary)),
         "## Aims",
-        _table((*COLUMNS, "aim", "met", SPREAD_HEAD), [_aimed_cells(row) for row in summary["rows"]]),
+        table((*COLUMNS, "aim", "met", SPREAD_HEAD), [_aimed_cells(row) for row in summary["rows"]]),
         "## Also measured",
-        _table((*COLUMNS, SPREAD_HEAD), [[*_cells(row), _spread(row)] for row in summary["shown"]]),
+        table((*COLUMNS, SPREAD_HEAD), [[*_cells(row), _spread(row)] for row in summary["shown"]]),
     ]
     if summary["host_stages"]:
         stages = [[stage, _number(ms)] for stage, ms in summary["host_stages"].items()]
-        parts += ["## Where the host's time of a hit goes (3072 tokens, ours)", _table(("stage", "ms"), stages)]
+        parts += ["## Where the host's time of a hit goes (3072 tokens, ours)", table(("stage", "ms"), stages)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -65,8 +67,3 @@ def _number(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

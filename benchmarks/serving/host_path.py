@@ -27,6 +27,7 @@ from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.output_processor import OutputProcessor
 from anaphora.engine.remote.messages import Add, Output, Outputs, decode_to_caller, decode_to_engine, encode
 from anaphora.engine.request import check_request, compact
+from anaphora.lab import environment
 from anaphora.protocol.openai import ChatCompletionRequest
 from anaphora.protocol.parsing import parse
 from anaphora.protocol.sse import encode_event
@@ -180,7 +181,7 @@ def main() -> None:
         "command": "python -m benchmarks.serving.host_path MODEL_FOLDER",
         "tokenizer": options.model.name,
         "python": platform.python_version(),
-        "processor": _processor(),
+        "processor": environment.describe()["processor"],
         "rounds": options.rounds,
         "lengths": [measure(length, texts, tokenizer, options.rounds) for length in LENGTHS],
     }
@@ -189,11 +190,6 @@ def main() -> None:
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(record, indent=1) + "\n")
-
-
-def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 if __name__ == "__main__":

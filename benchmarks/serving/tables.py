@@ -1,0 +1,66 @@
+"""Kept results as the tables of ``docs/performance.md``.
+
+Standard library alone: ``scripts/generate_docs.py`` loads it.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.markdown import table
+
+RESULTS = Path(__file__).parents[1] / "results" / "serving"
+
+
+def front_ends() -> str:
+    """What a burst costs the engine's process, by the number of front ends."""
+    results = _read("front_ends")
+    head = ["front ends", "output tokens", "engine's thread, ms", "event loop, ms", "TTFT, ms", "total, s"]
+    rows = [
+        [
+            str(row["front_ends"] or "none"),
+            str(row["output_tokens"]),
+            f"{row['engine_cpu_ms']:.2f}",
+            f"{row['loop_cpu_ms']:.2f}",
+            f"{row['ttft_median_ms']:.0f} / {row['ttft_p99_ms']:.0f}",
+            f"{row['total_s']:.2f}",
+        ]
+        for row in results["summary"]
+    ]
+    client = f"{results['clients']} clients; the client alone takes {results['client_events_per_s']:,} events a second."
+    return f"{_conditions(results)}\n{client}\n\n{table(head, rows, num_named=1)}"
+
+
+def host_path() -> str:
+    """What a hit takes on the host, stage by stage, at each length."""
+    results = _read("host_path")
+    lengths = results["lengths"]
+    head = ["stage"]
+    for found in lengths:
+        head += [f"{found['length']:,} tokens: least", "median"]
+    rows = []
+    for same in zip(*(found["stages"] for found in lengths), strict=True):
+        name = f"{same[0]['stage']} (engine)" if same[0]["engine"] else same[0]["stage"]
+        rows.append([name, *_times(same, "")])
+    rows.append(["all but the channel", *_times(lengths, "total_")])
+    rows.append(["the engine's own loop", *_times(lengths, "engine_")])
+    return f"{_conditions(results)}\n\n{table(head, rows, num_named=1)}"
+
+
+def _times(found: Iterable[dict[str, Any]], prefix: str) -> list[str]:
+    return [f"{one[f'{prefix}{name}_ms']:.2f}" for one in found for name in ("least", "median")]
+
+
+def _conditions(results: dict[str, Any]) -> str:
+    """Where and how it was measured."""
+    where = ", ".join(str(results[name]) for name in ("processor", "tokenizer") if name in results)
+    note = f"; {results['note']}" if "note" in results else ""
+    return f"{where}, Python {results['python']}{note}. `{results['command']}`."
+
+
+def _read(name: str) -> dict[str, Any]:
+    return dict[str, Any](json.loads((RESULTS / f"{name}.json").read_text("utf-8")))
+
+
+TABLES: dict[str, Callable[[], str]] = {"front_ends": front_ends, "host_path": host_path}
