@@ -12,9 +12,10 @@ from rich.text import Text
 
 from anaphora.lab.load.analysis import ttft_samples
 from anaphora.lab.load.records import LoadRun, read_load
+from anaphora.lab.load.report.csv_table import csv_rows
 from anaphora.lab.load.report.figures import draw, figure_names
 from anaphora.lab.load.report.page import load_page
-from anaphora.lab.load.report.tables import csv_rows, refusals_of, tables_of
+from anaphora.lab.load.report.tables import refusals_of, tables_of
 from anaphora.lab.load.report.words import answer
 from anaphora.lab.load.results import results_of
 from anaphora.report.figures import inline_svg, save
