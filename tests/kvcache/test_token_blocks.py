@@ -26,6 +26,17 @@ def test_packed_at_once_or_token_by_token_is_the_same(tokens: list[int], block_s
     ]
 
 
+@given(st.integers(2, 6), st.data())
+def test_a_token_completes_a_block_only_where_it_fills_it(block_size: int, data: st.DataObject) -> None:
+    num_known = data.draw(st.integers(0, 12))
+    blocks = TokenBlocks(range(num_known), block_size)
+    for num_tokens in range(num_known + 1, num_known + 2 * block_size + 1):
+        num_full = blocks.num_full
+        blocks.append(7)
+        assert blocks.num_full - num_full == (num_tokens % block_size == 0)
+        assert blocks.num_tokens == num_tokens
+
+
 def test_an_array_packs_like_a_list() -> None:
     assert TokenBlocks(array("I", [1, 2, 3]), 2).full == TokenBlocks([1, 2, 3], 2).full
 

@@ -54,6 +54,21 @@ class TestSteps:
         assert bench.step() == [("a", 8, 9)]
         assert bench.step() == [("b", 0, 12), ("c", 0, 1)]
 
+    def test_who_runs_is_told_in_the_order_of_arrival(self) -> None:
+        bench = make_bench(num_seqs=2)
+        scheduler = bench.scheduler
+        counts, running = [], []
+        for name in "abc":
+            bench.add(name, [ord(name)], max_tokens=2)
+        counts.append((scheduler.num_running, scheduler.num_waiting))
+        while scheduler.num_running + scheduler.num_waiting:
+            output = bench.schedule()
+            running.append([request.request_id for request in scheduler.running])
+            bench.update(output)
+            counts.append((scheduler.num_running, scheduler.num_waiting))
+        assert running == [["a", "b"], ["a", "b"], ["c"], ["c"]]
+        assert counts == [(0, 3), (2, 1), (0, 1), (1, 0), (0, 0)]
+
     def test_no_more_requests_run_than_allowed(self) -> None:
         bench = make_bench(num_seqs=2)
         for name in "abc":

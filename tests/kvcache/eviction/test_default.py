@@ -1,5 +1,6 @@
 """The default policy learns who comes back."""
 
+import pytest
 from tests.kvcache.places import find, places
 
 from anaphora.kvcache.config import CacheConfig
@@ -74,6 +75,21 @@ def test_a_block_that_outlives_every_step_of_age_is_worth_nothing() -> None:
     assert policy.rate(extent) > 0
     extent.visit.left_at -= 16 * 200
     assert policy.rate(extent) == 0
+
+
+@pytest.mark.parametrize(("first", "second"), [(4, 8), (8, 4)])
+def test_of_kinds_that_are_worth_the_same_the_one_given_up_first_goes_first(first: int, second: int) -> None:
+    server = serve_chats_and_documents("default")
+    server.ask([5] * 2 * first)  # their numbers of blocks make them two kinds
+    server.ask([6] * 2 * second)
+    visits = {place.extent.visit for place in places(server.manager).values() if place.tokens in ((5, 5), (6, 6))}
+    assert len(visits) == 2
+    for visit in visits:
+        assert visit
+        visit.left_at -= 16 * 200  # now they are worth nothing, and what was given up before them still is
+    where = places(server.manager)
+    order = [where[i].tokens for i in server.manager.pool.eviction_order() if i in where]
+    assert order[: first + second] == [(5, 5)] * first + [(6, 6)] * second
 
 
 def test_a_reset_forgets_what_was_learnt() -> None:
