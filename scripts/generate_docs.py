@@ -44,10 +44,23 @@ def rooms() -> str:
         folder = SRC / room
         if not folder.is_dir():
             continue
-        doc = (ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or "").split("\n\n")[0]
         names = ", ".join(f"`{i}`" for i in sorted(imports)) or "–"
-        rows.append(f"| `{room}/` | {' '.join(doc.split())} | {names} |")
+        rows.append(f"| `{room}/` | {_what_lives_in(folder)} | {names} |")
     return "\n".join(rows)
+
+
+def inner_rooms() -> str:
+    """Every package within a room, with the first paragraph of its docstring."""
+    rows = ["| room | what lives there |", "| --- | --- |"]
+    for path in sorted(SRC.glob("*/*/__init__.py")):
+        rows.append(f"| `{path.parent.relative_to(SRC)}/` | {_what_lives_in(path.parent)} |")
+    return "\n".join(rows)
+
+
+def _what_lives_in(folder: Path) -> str:
+    doc = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))
+    assert doc, f"{folder.relative_to(ROOT)}/__init__.py does not say what lives there"
+    return " ".join(doc.split("\n\n")[0].replace("``", "`").split())
 
 
 def ledger() -> str:
@@ -226,6 +239,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "dialects": dialects,
     "usage_shapes": usage_shapes,
     "rooms": rooms,
+    "inner_rooms": inner_rooms,
     "ledger": ledger,
     "headline": partial(headline, "en"),
     "headline_zh": partial(headline, "zh"),

@@ -1,1 +1,1 @@
-"""The measuring lab: experiments on any OpenAI-compatible server, raw records, statistics and the report."""
+"""The measuring lab: experiments, load and probes on any OpenAI-compatible server, raw records, statistics, reports."""
