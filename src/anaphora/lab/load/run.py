@@ -15,9 +15,10 @@ from anaphora.lab.command_line import words_of
 from anaphora.lab.load.capacity import Capacity, measure_capacity
 from anaphora.lab.load.conductor import Conductor, Watcher
 from anaphora.lab.load.jobs import Address
-from anaphora.lab.load.planning import LoadPlan, Planner
+from anaphora.lab.load.planning import LoadPlan, plan_load
 from anaphora.lab.load.records import RECORDS_FILE, LoadHeader, LoadWriter, Stage
 from anaphora.lab.load.settings import LoadSettings
+from anaphora.lab.load.situation import Situation
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.planning import prove_arms
 from anaphora.lab.runner import Notes
@@ -67,7 +68,7 @@ async def measure(
     observer.note(f"off means {proof.mechanism.off_means}" + (f": {proof.seen}" if proof.seen else ""))
     observer.note("calibrating the client")
     capacity = await measure_capacity(_most_streams(settings))
-    plan = await Planner(
+    situation = Situation(
         settings=settings,
         target=target,
         tokenizer=tokenizer,
@@ -81,7 +82,8 @@ async def measure(
         proof=proof,
         capacity=capacity,
         note=observer.note,
-    ).plan()
+    )
+    plan = await plan_load(situation)
     proof_seen = {"mechanism": proof.mechanism.value, "mechanism_proof": proof.seen}
     about = await describe(options, target, await target.cache_settings())
     writer.write(_header(options, settings, plan, run_id, {**proof_seen}, about, capacity))
