@@ -1,6 +1,10 @@
 """A server that grows slower while it is measured is noticed; one that does not is not accused."""
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anaphora.lab.drift import check_drift
 from anaphora.traces.records import RequestRecord
@@ -40,6 +44,13 @@ def test_drift_is_told_with_its_interval(times: list[float], status: str) -> Non
     check = check_drift(moved(run_of(times)))
     assert check.status == status
     assert ("to first token changed by" in check.seen) is (status != "unknown")
+
+
+@given(st.lists(st.floats(0.01, 1e6), min_size=10, max_size=40))
+def test_a_change_is_never_below_minus_100_percent(times: list[float]) -> None:
+    seen = check_drift(moved(run_of(times))).seen
+    numbers = [float(number.replace("−", "-").replace(",", "")) for number in re.findall(r"[+−][\d.]+", seen)]
+    assert all(number >= -100 for number in numbers), seen
 
 
 def test_failed_requests_and_warm_ups_do_not_count() -> None:

@@ -1,7 +1,11 @@
 """Reports in Chinese: nothing of them stays English but names, and nothing of a server's texts is lost."""
 
+import dataclasses
+import json
 import re
 import warnings
+from collections.abc import Callable
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,12 +16,25 @@ from matplotlib.figure import Figure
 
 from anaphora.cli.main import run as command
 from anaphora.errors import ConfigError
+from anaphora.lab.comparison.compare import compare
+from anaphora.lab.experiments.base import ExperimentSettings
+from anaphora.lab.experiments.costs import CostsSettings
+from anaphora.lab.experiments.gradient import GradientSettings
+from anaphora.lab.experiments.prompts import PromptsSettings
+from anaphora.lab.experiments.registry import EXPERIMENTS
+from anaphora.lab.experiments.scenarios import ScenariosSettings
+from anaphora.lab.experiments.switch import SwitchSettings
+from anaphora.lab.options import BenchOptions
+from anaphora.lab.pair import comparison_page, side_by_side
 from anaphora.lab.report import write_report
 from anaphora.lab.report.languages import CHINESE, LANGUAGES, language_of, messages_of
+from anaphora.lab.results import results_of
 from anaphora.report.figures import inline_svg
 from anaphora.report.language import Catalogue, figure_in
 from anaphora.traces.records import RECORDS_FILE, RecordWriter
-from tests.lab.comparison.runs import gradient_run
+from tests.lab.comparison.runs import LENGTHS, gradient_run, with_settings
+from tests.lab.fake_bench import bench
+from tests.lab.fakes import FakeServing
 from tests.lab.records import record
 from tests.lab.test_report import HOSTILE, both_arms, header, write
 
@@ -84,8 +101,19 @@ class Texts(HTMLParser):
 
 NAMES = re.compile(
     r"TTFT|E2E|token|usage|metrics?|cache_salt|salt|ms|Prefix|Anaphora|records\.jsonl|R²|why\?|prefix|P\d\d|UTC|"
-    r"switch|gradient|OpenAI-compatible|planted|fake-model|results\.json|h200|x86_64"
+    r"switch|gradient|OpenAI-compatible|planted|fake-model|results\.json|h200|x86_64|USD|"
+    r"costs|scenarios|prompts|assistant|documents|code|conversation|agents|independent|"  # what the commands take
+    r"SmolLM2-135M-Instruct|fake|prefix_cache|AMD EPYC|nonce|\b[a-z0-9]+_[a-z0-9_]+\b|html|report"
 )
+
+
+def english_in(page: str) -> list[str]:
+    """Texts of a Chinese page, and of its figures, that have an English word which is no name."""
+    body = page.split("<h2>环境")[0]
+    texts = Texts()
+    texts.feed(body)
+    drawn = re.findall(r"<text[^>]*>([^<]*)</text>", body)
+    return [text for text in (*texts.found, *drawn) if re.search(r"[A-Za-z]{3}", NAMES.sub("", text))]
 
 
 def test_a_chinese_page_has_no_english_sentence(tmp_path: Path) -> None:
@@ -98,11 +126,69 @@ def test_a_chinese_page_has_no_english_sentence(tmp_path: Path) -> None:
     write_report(tmp_path, CHINESE)
     page = (tmp_path / "report.html").read_text("utf-8").replace(HOSTILE, "")
     assert '<html lang="zh">' in page
-    body = page[: page.index("<h2>环境")]
-    texts = Texts()
-    texts.feed(re.sub(r"&lt;.*?&#x27;|&lt;/script.*?&quot;&#x27;", "", body))
-    left = [text for text in texts.found if re.search(r"[A-Za-z]{3}", NAMES.sub("", text))]
-    assert left == []
+    assert english_in(re.sub(r"&lt;.*?(?:&#x27;|')", "", page)) == []
+
+
+PRICES = {"input": 0.5, "cached": 0.05, "output": 1.5, "currency": "USD"}
+SMALL: dict[str, ExperimentSettings] = {
+    "switch": SwitchSettings(prefix_tokens=64, num_questions=3, output_tokens=2),
+    "gradient": GradientSettings(lengths=(64, 128, 256), repeats=3),
+    "costs": CostsSettings(prefixes=(0, 64, 256), endings=(32, 128), steps=10, repeats=3),
+    "scenarios": ScenariosSettings(context_tokens=200, requests=4, output_tokens=3),
+    "prompts": PromptsSettings(output_tokens=2),
+}
+
+
+def test_every_experiment_has_its_chinese_guard() -> None:
+    assert list(SMALL) == list(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "serving",
+    [
+        lambda: FakeServing(jitter=lambda n: n * 7 % 5),
+        lambda: FakeServing(shows_cached=False, honours_salt=False),
+        lambda: FakeServing(fails=lambda n: "503" if n > 5 and n % 4 == 0 else None),
+        lambda: FakeServing(caching=False),
+    ],
+    ids=["hits", "silent", "failures", "no-cache"],
+)
+def test_every_experiment_reports_in_chinese(tmp_path: Path, name: str, serving: Callable[[], FakeServing]) -> None:
+    settings = SMALL[name]
+    if isinstance(settings, PromptsSettings):
+        settings = dataclasses.replace(settings, file=str(own_prompts(tmp_path)))
+    (tmp_path / "run").mkdir()
+    run, _ = bench(tmp_path / "run", BenchOptions(experiments=(settings,), lang="zh"), main=serving())
+    priced = dataclasses.replace(run.header, target={**run.header.target, "prices": PRICES})
+    with RecordWriter(tmp_path / RECORDS_FILE) as writer:
+        writer.begin(priced)
+        for entry in run.requests:
+            writer.append(entry)
+    write_report(tmp_path, CHINESE)
+    assert english_in((tmp_path / "report.html").read_text("utf-8")) == []
+
+
+def own_prompts(folder: Path) -> Path:
+    """Two groups of chats."""
+    lines = [
+        {"group": group, "messages": [{"role": "user", "content": f"{'一' * 200} {group} {number}?"}]}
+        for group in ("甲", "乙")
+        for number in range(3)
+    ]
+    path = folder / "prompts.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("factor", "noise"), [(1.0, 0.0), (2.0, 0.05), (0.5, 0.05)])
+@pytest.mark.parametrize("lengths", [LENGTHS, (100, 300)])
+def test_a_comparison_speaks_chinese(factor: float, noise: float, lengths: tuple[int, ...]) -> None:
+    a, b = gradient_run(seed=1, noise=noise), gradient_run(seed=2, factor=factor, noise=noise, lengths=lengths)
+    found = compare(a, with_settings(b, lang="zh", server_options=["--x=1"]), anyway=True)
+    table = side_by_side(results_of(a), results_of(b))
+    page = comparison_page(table, found, "", "anaphora", CHINESE).replace(escape(HOSTILE), "")
+    assert english_in(page) == []
 
 
 def test_the_files_of_numbers_are_the_same_in_every_language(tmp_path: Path) -> None:

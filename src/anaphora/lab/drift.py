@@ -1,5 +1,6 @@
 """Did the server grow slower or faster while it was measured?"""
 
+import math
 from collections.abc import Hashable, Sequence
 
 from anaphora.lab.check import Check
@@ -12,15 +13,18 @@ from anaphora.traces.records import RequestRecord
 _LEAST_REQUESTS = 10
 _ALIKE_TOKENS = 64
 _TOLERATED_PERCENT = 5.0
+_MOST = 20.0
+"""A logarithm beyond which nothing is told any more; the exponential must not overflow."""
 
 
 def check_drift(records: Sequence[RequestRecord]) -> Check:
     """A line through how far each first token's time lies from the median of its like, over the run's length."""
     points = _deviations(records)
-    line = fit_line([at * 1000 for at, _ in points], [percent for _, percent in points])  # per unit of the run
+    line = fit_line([at * 1000 for at, _ in points], [ratio for _, ratio in points])  # per unit of the run
     if len(points) < _LEAST_REQUESTS or line is None or line.slope_interval is None:
         return Check("no drift", "unknown", "too few repeated requests to tell whether times drifted")
-    drift, low, high = line.slope_ms_per_ktoken, line.slope_interval.low, line.slope_interval.high
+    bounds = line.slope_ms_per_ktoken, line.slope_interval.low, line.slope_interval.high
+    drift, low, high = (math.expm1(min(ratio, _MOST)) * 100 for ratio in bounds)
     seen = (
         f"from the first to the last request, times to first token changed by {drift:+.1f}% "
         f"({low:+.1f} to {high:+.1f}% at 95%)"
@@ -30,7 +34,8 @@ def check_drift(records: Sequence[RequestRecord]) -> Check:
 
 
 def _deviations(records: Sequence[RequestRecord]) -> list[tuple[float, float]]:
-    """When, as a share of the run, and by how many per cent off."""
+    """When, as a share of the run, and the logarithm of how many times as long as its like: a line through percentages
+    could fall below −100."""
     alike: dict[Hashable, list[tuple[int, float]]] = {}
     for record in records:
         time = ttft_ms(record)
@@ -40,10 +45,11 @@ def _deviations(records: Sequence[RequestRecord]) -> list[tuple[float, float]]:
     starts = [sent for cell in repeated for sent, _ in cell]
     first, length = min(starts, default=0), max(starts, default=0) - min(starts, default=0)
     return [
-        ((sent - first) / length, (time / middle - 1) * 100)
+        ((sent - first) / length, math.log(time / middle))
         for cell in repeated
         if (middle := median([time for _, time in cell])) and length
         for sent, time in cell
+        if time > 0
     ]
 
 

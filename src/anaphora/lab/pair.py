@@ -16,8 +16,10 @@ from anaphora.lab.comparison.tables import NOTE, differences_tables
 from anaphora.lab.options import OURS, BenchOptions
 from anaphora.lab.profiles.endpoint import endpoint_of
 from anaphora.lab.report.bills import amount
+from anaphora.lab.report.languages import Language, language_of
 from anaphora.lab.report.words import count, ms, percent, signed_percent
 from anaphora.lab.session import new_folder, run_session
+from anaphora.report.language import table_in
 from anaphora.report.page import document, html_table, section
 from anaphora.report.tables import Table
 from anaphora.report.terminal import print_table
@@ -54,13 +56,14 @@ def run_pair(options: BenchOptions, other: str, out: Path | None) -> None:
     folder = new_folder(f"{options.what}-pair", out, PAGE)
     results = [run_session(one, folder / name) for one, name in ((options, "a"), (second, "b"))]
     found, why_not = _compare(folder, options.seed)
-    table = side_by_side(*results)
+    table, language = side_by_side(*results), language_of(options.lang)
     (folder / DATA).write_text(_as_json(results, found, why_not), "utf-8")
-    (folder / PAGE).write_text(_page(table, found, why_not, f"{options.command()} --compare {other}"), "utf-8")
+    command = f"{options.command()} --compare {other}"
+    (folder / PAGE).write_text(comparison_page(table, found, why_not, command, language), "utf-8")
     console = Console()
-    print_table(table, console)
+    print_table(table_in(table, language.say), console)
     if why_not:
-        console.print(Text(f"! {why_not}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"! {language.say(why_not)}", style="yellow"), soft_wrap=True)
     console.print(Text(f"comparison: {folder / PAGE}"), soft_wrap=True)
 
 
@@ -152,17 +155,26 @@ def _as_json(results: Sequence[Results], found: Comparison | None, why_not: str)
     return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def _page(table: Table, found: Comparison | None, why_not: str, command: str) -> str:
-    details = "".join(html_table(one) for one in differences_tables(found)) if found is not None else ""
+def comparison_page(table: Table, found: Comparison | None, why_not: str, command: str, language: Language) -> str:
+    """The page that holds both runs side by side; ``why_not`` says why there is no comparison figure by figure."""
+    say = language.say
+    tables = differences_tables(found) if found is not None else ()
+    details = "".join(html_table(table_in(one, say)) for one in tables)
+    notes = "".join(f'<p class="note">{escape(say(line))}</p>' for line in NOTE.splitlines())
     remarks = (*found.remarks, *found.left_out) if found is not None else (why_not,)
-    items = "".join(f"<li>{escape(text)}</li>" for text in remarks)
+    items = "".join(f"<li>{escape(say(text))}</li>" for text in remarks)
     reports = "".join(f'<li>{name.upper()}: <a href="{name}/report.html">{name}/report.html</a></li>' for name in "ab")
-    sections = [
-        section("Side by side", html_table(table)),
-        section("Figure by figure", f"{details}<p>{escape(NOTE)}</p>") if details else "",
-        section("What else differs", f"<ul>{items}</ul>") if items else "",
-        section("Whole reports", f"<ul>{reports}</ul>"),
-        section("How to make this again", f"<pre><code>{escape(command)}</code></pre>"),
-    ]
+    sections = {
+        "Side by side": html_table(table_in(replace(table, title=""), say)),
+        "Figure by figure": f"{details}{notes}" if details else "",
+        "What else differs": f"<ul>{items}</ul>" if items else "",
+        "Whole reports": f"<ul>{reports}</ul>",
+        "How to make this again": f"<pre><code>{escape(command)}</code></pre>",
+    }
     models = [str(cell) for cell in table.rows[1][1:]]
-    return document("Two targets, one experiment", f"A: {models[0]} · B: {models[1]}", sections)
+    return document(
+        say("Two targets, one experiment"),
+        f"A: {models[0]} · B: {models[1]}",
+        [section(say(title), body) for title, body in sections.items() if body],
+        language=language.code,
+    )

@@ -47,8 +47,9 @@ def styled() -> AbstractContextManager[None]:
 
 def save(figure: Figure, stem: Path) -> None:
     """As PNG for slides and as SVG, with letters as outlines, for print; the same input gives the same bytes."""
-    figure.savefig(stem.with_suffix(".png"), dpi=PNG_DPI, metadata={"Software": None})
-    with mpl.rc_context({**_STYLE, "svg.fonttype": "path"}):
+    with mpl.rc_context({**_STYLE, "svg.fonttype": "path"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names of one's own may be in any script
+        figure.savefig(stem.with_suffix(".png"), dpi=PNG_DPI, metadata={"Software": None})
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
 
 

@@ -10,8 +10,11 @@ from anaphora.lab.experiments.costs import CostsSettings
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.planning import make_plan
 from anaphora.lab.report import write_report
+from anaphora.lab.report.costs import steps_in_words
 from anaphora.lab.report.presentations import answer, tables_of
+from anaphora.lab.report.token_costs import costs_sentence
 from anaphora.lab.results import results_of
+from anaphora.lab.token_costs import TERMS
 from tests.lab.fake_bench import bench
 from tests.lab.fakes import FakeServing, FakeTarget
 
@@ -111,3 +114,25 @@ def test_lengths_beyond_the_context_are_left_out_aloud() -> None:
     assert any(note.startswith("256 + 128 tokens do not fit") for note in asyncio.run(plan(400)))
     with pytest.raises(ConfigError, match="too few lengths fit"):
         asyncio.run(plan(140))
+
+
+@pytest.mark.parametrize(
+    ("squared", "said"),
+    [(7.2, " plus 7.2 ms times the square"), (-7.2, " minus 7.2 ms times the square"), (0.01, "(–), and every")],
+)
+def test_the_square_is_told_with_its_sign(squared: float, said: str) -> None:
+    terms = {name: {"value": 1.0, "interval": None} for name in TERMS}
+    terms["computed_squared_ms_per_ktoken2"]["value"] = squared
+    assert said in costs_sentence({"terms": terms})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"low": -3.2, "high": 2.8}, "lost in the noise: 1.0 ms (−3.2 to 2.8 at 95%)"),
+        ({"low": 0.4, "high": 1.6}, "one step more takes 1.0 ms (0.4 to 1.6 at 95%) off"),
+        (None, "one step more takes 1.0 ms"),
+    ],
+)
+def test_what_a_step_saves_is_told_only_if_it_is_more_than_noise(bounds: dict[str, float] | None, said: str) -> None:
+    assert said in steps_in_words({"step_tokens": 16, "step_ms": 1.0, "step_ms_interval": bounds})

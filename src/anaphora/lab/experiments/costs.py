@@ -134,7 +134,7 @@ def checks(records: Sequence[RequestRecord], seed: int) -> list[Check]:
     seen = (
         f"the formula explains R² = {fit['r2']:.4f} of the variation; it is farthest off at {worst['cell']} tokens, by "
         f"{worst['residual_ms']:+.1f} of {worst['ttft_ms']:.1f} ms"
-    )
+    ).replace("-", "−")
     return [Check("costs fit", "ok" if fit["r2"] >= _GOOD_R2 else "warning", seen)]
 
 

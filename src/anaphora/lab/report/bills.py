@@ -48,7 +48,7 @@ def amount(value: float | None) -> str:
 
 def _note(money: Mapping[str, Any], prices: Prices) -> str:
     said = {"input": prices.input, "cached": prices.cached, "written": prices.written, "output": prices.output}
-    listed = ", ".join(f"{name} {'as input' if price is None else f'{price:g}'}" for name, price in said.items())
+    listed = ", ".join(f"{name} {'as input' if price is None else f'{price:,.10g}'}" for name, price in said.items())
     silent = sum(row["num_requests"] - row["num_told"] for row in money["rows"])
     unknown = f"; {silent} requests do not tell their tokens and are in no mean" if silent else ""
     return f"{prices.currency} for a million tokens: {listed}; means over the on-requests without the first{unknown}"

@@ -28,18 +28,22 @@ def _staircase(found: Mapping[str, Any]) -> Table:
         )
         for row in found["staircase"]["rows"]
     ]
-    note = f"{_steps_in_words(found['staircase'])}\n{hit_rate_line(found)}".strip()
+    note = f"{steps_in_words(found['staircase'])}\n{hit_rate_line(found)}".strip()
     columns = ("prompt tokens", "cached", "measured", "median TTFT (ms)")
     return Table("Staircase: one cached text, cut ever later", columns, tuple(rows), note)
 
 
-def _steps_in_words(stairs: Mapping[str, Any]) -> str:
+def steps_in_words(stairs: Mapping[str, Any]) -> str:
+    """How the cached count grows, and what one step of it saves, where that is more than noise."""
     if stairs["step_tokens"] is None:
         return "the cached count is the same for all of these prompts: no step was seen"
     step = f"cached tokens come in steps of {stairs['step_tokens']}"
     if stairs["step_ms"] is None:
         return step
-    told = f"{ms(stairs['step_ms'])} ms ({interval(stairs['step_ms_interval'])} at 95%)"
+    bounds = stairs["step_ms_interval"]
+    told = f"{ms(stairs['step_ms'])} ms ({interval(bounds)} at 95%)"
+    if bounds is not None and bounds["low"] <= 0 <= bounds["high"]:
+        return f"{step}; what one step more saves is lost in the noise: {told}"
     return f"{step}; one step more takes {told} off the time to first token"
 
 
@@ -48,7 +52,7 @@ def _answer(findings: Findings) -> str:
     sentence = f"The experiment on token costs has no answer: {NO_FIT}." if fit is None else costs_sentence(fit)
     if stairs["step_tokens"] is None:
         return sentence
-    steps = _steps_in_words(stairs)
+    steps = steps_in_words(stairs)
     return f"{sentence} {steps[0].upper()}{steps[1:]}."
 
 

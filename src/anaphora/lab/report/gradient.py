@@ -8,7 +8,7 @@ from anaphora.lab.report.base import CsvOf, FigureOf, Findings, Presentation
 from anaphora.lab.report.hit_rates import hit_rate_line
 from anaphora.lab.report.lines import lines_table
 from anaphora.lab.report.token_costs import costs_table
-from anaphora.lab.report.words import count, interval, level_of, ms, percent, signed_percent
+from anaphora.lab.report.words import count, interval, levels_in_words, ms, percent, signed_percent
 from anaphora.report.tables import Table
 
 PROMPT_TOKENS_NOTE = "prompt tokens are those of the shared prefix, of the chat template and of the question together"
@@ -49,8 +49,8 @@ def _lengths(gradient: Mapping[str, Any]) -> Table:
         "interval (%)",
         "measured off, on",
     )
-    level = level_of(row["reduction_percent_interval"] for row in gradient["rows"])
-    note = f"intervals at {level}; {pays_in_words(gradient['pays'])}\n{hit_rate_line(gradient)}\n{PROMPT_TOKENS_NOTE}"
+    told = levels_in_words(row["reduction_percent_interval"] for row in gradient["rows"])
+    note = f"{told}; {pays_in_words(gradient['pays'])}\n{hit_rate_line(gradient)}\n{PROMPT_TOKENS_NOTE}"
     return Table("Experiment 2: length of the shared prefix", columns, tuple(rows), note)
 
 

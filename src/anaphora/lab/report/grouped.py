@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from anaphora.lab.report.base import CsvOf, FigureOf, Findings, Presentation
 from anaphora.lab.report.drawing import subtitle
 from anaphora.lab.report.hit_rates import hit_rate_line
-from anaphora.lab.report.words import count, interval, level_of, ms, percent, signed_percent
+from anaphora.lab.report.words import count, interval, levels_in_words, ms, percent, signed_percent
 from anaphora.report.colours import GREY, INK, ON
 from anaphora.report.figures import styled
 from anaphora.report.tables import Table
@@ -62,8 +62,8 @@ def _times(found: Mapping[str, Any], title: str, noun: str) -> Table:
         *(f"<{noun}", "measured off, on", "prompt tokens", "TTFT off (ms)", "TTFT on (ms)"),
         *("saved, paired (ms)", "interval (ms)", "reduction", "interval (%)"),
     )
-    level = level_of(row["reduction_percent_interval"] for row in found["rows"])
-    note = f"medians without the first request of each {noun}, which fills the cache; intervals at {level}"
+    told = levels_in_words(row["reduction_percent_interval"] for row in found["rows"])
+    note = f"medians without the first request of each {noun}, which fills the cache; {told}"
     return Table(title, columns, tuple(rows), note)
 
 

@@ -67,10 +67,14 @@ def _asked(results: Mapping[str, Any], say: Say) -> str:
     questions = "".join(f"<li>{escape(say(presentation.question))}</li>" for _, presentation, _ in presented(results))
     turns = "in blocks on, off, off, on" if mechanism is Mechanism.FLAG else "request by request, in random order"
     proof = settings["mechanism_proof"]
-    facts = [
+    has_off = any(one["arm"] == "off" for one in results["witnesses"]["arms"])
+    about_off = [
         f"“Off” is {mechanism.off_means}.",
         *([f"Proved beforehand: {proof}."] if proof else []),
         f"The arms took turns {turns}.",
+    ]
+    facts = [
+        *(about_off if has_off else ["Every request went with caching on."]),
         "Prompts were new in this run, and the warm-up used others.",
         *([] if settings["exact_lengths"] else ["Prompt lengths were estimated, for want of the target's tokenizer."]),
     ]
@@ -95,9 +99,16 @@ def trust_list(results: Mapping[str, Any], say: Say = english) -> str:
         _check(say(check["name"]), check["status"], say(check["status"]), say(check["seen"]))
         for check in results["trust"]
     )
-    errors = "".join(f"<li>{escape(str(error))}</li>" for error in results["errors"])
+    errors = "".join(f"<li>{escape(_failed(error, say))}</li>" for error in results["errors"])
     failed = f"<h3>{say('Failed requests')}</h3><ul>{errors}</ul>" if errors else ""
     return f'<ul class="checks">{items}</ul>{failed}'
+
+
+def _failed(error: Mapping[str, Any] | str, say: Say) -> str:
+    """Which request, and what the server said of it; a load run sums up and has the text alone."""
+    if isinstance(error, str):
+        return error
+    return f"{error['experiment']} {error['group']}, {say(error['arm'])}, {error['index']}: {error['error']}"
 
 
 def _check(name: str, status: str, status_name: str, seen: str) -> str:

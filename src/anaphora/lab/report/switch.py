@@ -62,7 +62,8 @@ def _summary(switch: Mapping[str, Any]) -> Table:
         for name, label in (("ttft", "median TTFT (ms)"), ("e2e", "median E2E (ms)"))
     ]
     level = level_of(switch["reduction_percent_interval"].values())
-    columns = ("<", "off", "on", "change", f"reduction (%), interval at {level}")
+    told = "reduction (%), interval" if level is None else f"reduction (%), interval at {level}"
+    columns = ("<", "off", "on", "change", told)
     return Table("Medians without the first request", columns, tuple(rows), hit_rate_line(switch))
 
 

@@ -49,7 +49,7 @@ def _note(fit: Mapping[str, Any]) -> str:
     (least, most), (few, many) = fit["computed_tokens_range"], fit["cached_tokens_range"]
     quality = "" if fit["r2"] is None else f"R² = {fit['r2']:.4f} over {fit['num_points']} requests; "
     noise = {0.0: "constant", 1.0: "in proportion to the time"}.get(
-        fit["noise_power"], f"as the time to the power of {fit['noise_power']:g}"
+        fit["noise_power"], f"growing as the time to the power of {fit['noise_power']:g}"
     )
     strays = (
         f"; {fit['num_strays']} requests that took over four times as long as their like are left out"
@@ -57,7 +57,7 @@ def _note(fit: Mapping[str, Any]) -> str:
         else ""
     )
     return (
-        f"{quality}the noise was taken as {noise}; nothing is said beyond {least:,.0f} to {most:,.0f} computed and "
+        f"{quality}the noise was taken to be {noise}; nothing is said beyond {least:,.0f} to {most:,.0f} computed and "
         f"{few:,.0f} to {many:,.0f} cached tokens{strays}"
     )
 
@@ -67,9 +67,10 @@ def costs_sentence(fit: Mapping[str, Any]) -> str:
     terms = fit["terms"]
     computed, cached, fixed = (terms[name] for name in ("computed_ms_per_ktoken", "cached_ms_per_ktoken", "fixed_ms"))
     squared = terms["computed_squared_ms_per_ktoken2"]["value"]
-    bent = f", and {ms(squared)} ms more for each square of that" if abs(squared) >= 0.05 else ""
+    sign = "plus" if squared > 0 else "minus"
+    bent = f" {sign} {ms(abs(squared))} ms times the square of these thousands" if abs(squared) >= 0.05 else ""
     return (
         f"A request costs {ms(fixed['value'])} ms, every 1,000 computed prompt tokens {ms(computed['value'])} ms "
         f"({interval(computed['interval'])}){bent}, and every 1,000 cached ones {ms(cached['value'])} ms "
-        f"({interval(cached['interval'])}; intervals at 95%)."
+        f"({interval(cached['interval'])}), with intervals at 95%."
     )

@@ -33,10 +33,16 @@ def interval(value: Mapping[str, Any] | None, digits: int = 1) -> str:
     return "–" if value is None else f"{value['low']:,.{digits}f} to {value['high']:,.{digits}f}".replace("-", "−")
 
 
-def level_of(intervals: Iterable[Mapping[str, Any] | None]) -> str:
-    """The level that all of these intervals reach at least."""
+def level_of(intervals: Iterable[Mapping[str, Any] | None]) -> str | None:
+    """The level that all of these intervals reach at least; ``None`` where there are none."""
     levels = [value["level"] for value in intervals if value is not None]
-    return f"{min(levels) * 100:g}%" if levels else "no level"
+    return f"{min(levels) * 100:g}%" if levels else None
+
+
+def levels_in_words(intervals: Iterable[Mapping[str, Any] | None]) -> str:
+    """What a reader must know of a column of intervals."""
+    level = level_of(intervals)
+    return "too few requests for intervals" if level is None else f"intervals at {level}"
 
 
 def change(off: float | None, on: float | None, reduction: float | None) -> str:
