@@ -11,9 +11,10 @@ from anaphora.errors import TargetError
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.arms import Mechanism
 from anaphora.lab.calibration.calibrate import timed_server
-from anaphora.lab.load.conductor import Conductor, Pacing
+from anaphora.lab.load.conductor import Conductor
 from anaphora.lab.load.jobs import Address, ClosedShare, Job, OpenShare
 from anaphora.lab.load.records import Beat, LoadRecord, Window
+from anaphora.lab.load.tally import Pacing
 from anaphora.lab.load.timings import ttft_ms
 from anaphora.lab.load.workloads import Asking, VerbatimWorkload
 from anaphora.traces.records import CounterReading

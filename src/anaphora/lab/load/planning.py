@@ -6,11 +6,11 @@ from functools import partial
 
 from anaphora.lab.load.capacity import processes_for
 from anaphora.lab.load.chat_planning import chats, poisson_schedule
-from anaphora.lab.load.conductor import Pacing
 from anaphora.lab.load.probes import takes_ignore_eos
 from anaphora.lab.load.records import Stage
 from anaphora.lab.load.situation import Schedule, Situation
 from anaphora.lab.load.stages import Shares, sweep
+from anaphora.lab.load.tally import Pacing
 from anaphora.lab.load.trace_planning import due_of, numbered, read_trace, replayed
 from anaphora.lab.load.vocabulary import find_vocabulary
 
