@@ -1,14 +1,13 @@
 """Any OpenAI-compatible server: readiness, model list, chat, and, where offered, tokenizer and metrics."""
 
 import asyncio
-import difflib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.address import BaseUrl
-from anaphora.lab.answers import AnswerReader, error_in, shorten
+from anaphora.lab.answers import AnswerReader, shorten
 from anaphora.lab.clock import Clock
 from anaphora.lab.counters import MetricsText, read_counters
 from anaphora.lab.dialects import OTHER, Dialect, kind_of
@@ -16,6 +15,7 @@ from anaphora.lab.http import HttpClient
 from anaphora.lab.masking import Masking
 from anaphora.lab.targets.base import ChatRequest, KeyRefusedError, Message, Reply, Tool
 from anaphora.lab.targets.body import Body
+from anaphora.lab.targets.model_list import Rows, chosen_model, context_length, listed_models
 from anaphora.lab.targets.reset import refusal_of
 from anaphora.traces.records import CounterReading
 
@@ -93,27 +93,14 @@ class OpenAITarget:
     async def choose_model(self, wanted: str | None) -> None:
         """Settle on ``wanted`` or, without a wish, on the only model that the server lists."""
         rows = await self.models()
-        names = [str(row.get("id")) for row in rows or ()]
-        if wanted is None and len(names) != 1:
-            if rows is None:
-                raise TargetError(
-                    f"{self.base} has no {self.base.api}/models (HTTP 404): {self.base.other_try}; or say --model if "
-                    "that is right"
-                )
-            listed = ", ".join(names[:8]) or "none"
-            raise TargetError(f"{self.base} lists {len(names)} models ({listed}): choose one with --model")
-        if wanted is not None and names and wanted not in names:
-            near = difflib.get_close_matches(wanted, names, 1, 0.0)[0]
-            raise TargetError(f"{self.base} has no model {wanted!r}; the nearest that it lists is {near!r}")
-        self.take_model(wanted or names[0], rows or ())
+        self.take_model(chosen_model(self.base, rows, wanted), rows or ())
 
-    def take_model(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def take_model(self, name: str, rows: Rows) -> None:
         """Settle on ``name``, of which ``rows``, the server's list, may say more."""
         self.model = name
         row = next((row for row in rows if row.get("id") == name), {})
         self._is_listed = bool(row)
-        limit = row.get("max_model_len") or row.get("context_length")
-        self.max_model_len = limit if isinstance(limit, int) else None
+        self.max_model_len = context_length(row)
 
     async def chat(self, request: ChatRequest) -> Reply:
         """See :class:`~anaphora.lab.targets.base.Target`."""
@@ -237,18 +224,7 @@ class OpenAITarget:
 
     async def models(self) -> list[Mapping[str, Any]] | None:
         """The models that the server lists; ``None`` if it has no such list, as some APIs have not."""
-        answer = await self._get(f"{self.base.api}/models")
-        if answer.status == _NOT_FOUND and "json" in answer.headers.get("content-type", ""):
-            return None
-        try:
-            value = answer.json()
-        except TargetError as error:
-            raise TargetError(f"{self.base}: {error}") from error
-        problem = error_in(value, answer.status)
-        rows = value.get("data") if problem is None else None
-        if not isinstance(rows, list):
-            raise TargetError(f"{self.base} gives no list of models: {problem or 'the answer has no data'}")
-        return [row for row in rows if isinstance(row, Mapping)]
+        return listed_models(self.base, await self._get(f"{self.base.api}/models"))
 
     async def _get(self, path: str) -> Body:
         answer = await self._fetch("GET", path)
