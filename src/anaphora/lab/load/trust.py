@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from anaphora.lab.arms import HEAD_TOKENS, Mechanism
+from anaphora.lab.arm_checks import off_missed
+from anaphora.lab.arms import Mechanism
 from anaphora.lab.check import Check
 from anaphora.lab.load.capacity import LIMIT_MS
 from anaphora.lab.load.records import LoadRecord, LoadRun
+from anaphora.lab.time_checks import quiet_machine
 from anaphora.lab.usage import read_usage
 
-_BUSY_SHARE = 0.7
 _FEW = 0.1
 _WITNESSES_APART = 0.1
 _NAMES = (
@@ -31,16 +32,17 @@ def checks(run: LoadRun, load: Load) -> list[dict[str, Any]]:
     arm_of = {stage.number: stage.arm for stage in run.header.stages}
     good = [record for record in run.requests if record.error is None]
     by_arm = {arm: [r for r in good if arm_of[r.stage] == arm] for arm in ("on", "off")}
+    mechanism = Mechanism(run.header.settings["mechanism"])
     ask: Sequence[Callable[[], Check]] = (
         lambda: _complete(run),
         lambda: _reached(load),
         lambda: _failures(load),
-        lambda: _off_missed(run, by_arm["off"]),
+        lambda: off_missed(mechanism, [read_usage(record.usage) for record in by_arm["off"]]),
         lambda: _on_hit(by_arm["on"]),
         lambda: _witnesses(load),
         lambda: _streamed(good),
         lambda: _warm_connections(good),
-        lambda: _quiet_machine(run),
+        lambda: quiet_machine(run.header.environment),
         lambda: _client_error(run),
     )
     answers = [question() for question in ask]
@@ -78,19 +80,6 @@ def _failures(load: Load) -> Check:
     failed = sum(cell["num_failed"] for _, cell in _cells(load) if cell["refused"] is None)
     measured = sum(cell["num_measured"] for _, cell in _cells(load) if cell["refused"] is None)
     return Check("answers", "warning" if failed else "ok", f"{failed} of {measured} measured requests failed")
-
-
-def _off_missed(run: LoadRun, off: Sequence[LoadRecord]) -> Check:
-    mechanism = Mechanism(run.header.settings["mechanism"])
-    allowed = HEAD_TOKENS if mechanism is Mechanism.NONCE else 0
-    cached = [count for record in off if (count := read_usage(record.usage).num_cached_tokens) is not None]
-    how = f"off is {mechanism.off_means}"
-    if not off or len(cached) < len(off):
-        return Check("off requests missed", "unknown", f"{how}; {len(off) - len(cached)} of {len(off)} do not tell")
-    leaked = sum(count > allowed for count in cached)
-    if leaked:
-        return Check("off requests missed", "warning", f"{how}; yet {leaked} of {len(off)} took tokens from the cache")
-    return Check("off requests missed", "ok", f"{how}; all {len(off)} show at most {max(cached)} cached tokens")
 
 
 def _on_hit(on: Sequence[LoadRecord]) -> Check:
@@ -138,12 +127,6 @@ def _warm_connections(good: Sequence[LoadRecord]) -> Check:
     reused = sum(record.connection_reused for record in good)
     seen = f"{reused} of {len(good)} requests used a connection that had been used before; the others one that stood"
     return Check("warm connections", "ok" if len(good) - reused <= max(64, _FEW * len(good)) else "warning", seen)
-
-
-def _quiet_machine(run: LoadRun) -> Check:
-    load, cpus = run.header.environment["load_average"][0], run.header.environment["num_cpus"]
-    seen = f"load average {load:g} on {cpus} processors when the run began"
-    return Check("quiet machine", "ok" if load < _BUSY_SHARE * cpus else "warning", seen)
 
 
 def _client_error(run: LoadRun) -> Check:
