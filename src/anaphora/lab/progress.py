@@ -1,16 +1,12 @@
 """Progress for people: a bar with the current estimate on a terminal, one plain line a request elsewhere."""
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
-from rich.text import Text
 
 from anaphora.lab.arms import Trial
 from anaphora.lab.experiments.summary import of_arm
+from anaphora.lab.progress_bar import ProgressBar
 from anaphora.lab.report.words import ms, signed_percent
 from anaphora.lab.statistics import median, reduction_percent
 from anaphora.lab.timings import e2e_ms, ttft_ms
@@ -18,56 +14,18 @@ from anaphora.lab.usage import read_usage
 from anaphora.traces.records import RequestRecord
 
 
-class Progress:
-    """An :class:`~anaphora.lab.runner.Observer`. Everything goes to ``console``, which is not where results go."""
+class Progress(ProgressBar):
+    """An :class:`~anaphora.lab.runner.Observer`."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[count]}", markup=False),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}", markup=False),
-            TextColumn("{task.fields[so_far]}", markup=False),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=None, count="", left="", so_far="")
+        super().__init__(console, fields=("left", "so_far"))
         self._measured: list[RequestRecord] = []
         self._costs: list[float] = []
         self._num_trials = self._num_done = 0
-        self._said = ""
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Give the terminal back."""
-        self._bar.stop()
-
-    def note(self, text: str) -> None:
-        """A line that stays."""
-        self._bar.console.print(Text(f"· {text}"), soft_wrap=True)
 
     def watch(self, text: str) -> None:
         """What goes on: beside the bar only, since it changes all the time."""
         self._bar.update(self._task, description=text)
-
-    def waiting(self, text: str) -> None:
-        """What is being waited for: beside the bar, or as a line when it changes."""
-        if self._console.is_terminal:
-            self._bar.update(self._task, description=text)
-        elif text != self._said:
-            self._said = text
-            self.note(text)
 
     def planned(self, trials: Sequence[Trial], costs_s: Sequence[float] | None) -> None:
         """The bar's whole length is the expected time."""

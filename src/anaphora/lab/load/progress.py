@@ -1,70 +1,35 @@
 """Progress of a load run for people: a bar over the time of all stages on a terminal, a line a stage elsewhere."""
 
 from collections import deque
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
-from rich.text import Text
 
 from anaphora.lab.load.planning import LoadPlan
 from anaphora.lab.load.records import LoadRecord, Stage
 from anaphora.lab.load.report.words import level_name
 from anaphora.lab.load.timings import ttft_ms
+from anaphora.lab.progress_bar import ProgressBar
 from anaphora.lab.report.words import ms
 from anaphora.lab.statistics import median
 
 _RECENT = 64
 
 
-class LoadProgress:
-    """A :class:`~anaphora.lab.load.run.Observer`. Everything goes to ``console``, which is not where results go."""
+class LoadProgress(ProgressBar):
+    """A :class:`~anaphora.lab.load.run.Observer`."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[count]}", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=None, count="")
+        super().__init__(console)
         self._recent: deque[float] = deque(maxlen=_RECENT)
         self._num_stages = self._number = 0
         self._stage_s = 1.0
         self._num_seen = self._num_failed = 0
-        self._name = self._said = ""
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        self._name = ""
 
     def stop(self) -> None:
         """Tell how the last stage went, and give the terminal back."""
         self._summarise()
-        self._bar.stop()
-
-    def note(self, text: str) -> None:
-        """A line that stays."""
-        self._bar.console.print(Text(f"· {text}"), soft_wrap=True)
-
-    def waiting(self, text: str) -> None:
-        """What is being waited for: beside the bar, or as a line when it changes."""
-        if self._console.is_terminal:
-            self._bar.update(self._task, description=text)
-        elif text != self._said:
-            self._said = text
-            self.note(text)
+        super().stop()
 
     def planned(self, plan: LoadPlan) -> None:
         """The bar's whole length is the time of all stages without their drain."""
