@@ -9,10 +9,10 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Literal, Self
+from typing import Any, Literal
 
 from anaphora.errors import TraceError
+from anaphora.traces.line_file import LineWriter, as_line, read_lines
 
 FORMAT_VERSION = 1
 RECORDS_FILE = "records.jsonl"
@@ -115,47 +115,20 @@ class Run:
     """When a run that was cut short was gone on with, in order."""
 
 
-class RecordWriter:
-    """Appends records to a new file, or, if it ``resumes``, to one that is there; each on disk before the next."""
-
-    def __init__(self, path: Path, *, resumes: bool = False) -> None:
-        if path.exists() and not resumes:
-            raise TraceError(f"{path} exists already: give another folder with --out")
-        if resumes:
-            _drop_half_a_line(path)
-        self._file: IO[str] = path.open("a" if resumes else "x", encoding="utf-8")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
+class RecordWriter(LineWriter):
+    """Writes the lines of a run, the first one first."""
 
     def begin(self, header: RunHeader) -> None:
         """The first line."""
-        self._write("run", header)
+        self.write_line(as_line("run", header))
 
     def resume(self, resumption: Resumption) -> None:
         """Say that the run goes on here."""
-        self._write("resumed", resumption)
+        self.write_line(as_line("resumed", resumption))
 
     def append(self, record: RequestRecord) -> None:
         """One more request."""
-        self._write("request", record)
-
-    def _write(self, kind: str, value: RunHeader | RequestRecord | Resumption) -> None:
-        line = {"kind": kind, **dataclasses.asdict(value)}
-        self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
-        self._file.flush()
-
-
-def _drop_half_a_line(path: Path) -> None:
-    """A writer that was killed may have left the beginning of a line at the end."""
-    text = path.read_bytes()
-    if not text.endswith(b"\n"):
-        path.write_bytes(text[: text.rfind(b"\n") + 1])
+        self.write_line(as_line("request", record))
 
 
 def read_run(folder: Path) -> Run:
@@ -165,20 +138,10 @@ def read_run(folder: Path) -> Run:
     that is not a records file, with the line's number.
     """
     path = folder / RECORDS_FILE if folder.is_dir() else folder
-    try:
-        lines = path.read_text("utf-8").rstrip("\n").split("\n")  # not splitlines: an answer may hold U+2028
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"cannot read {path} ({error}): give a report folder of `anaphora bench`") from error
     header: RunHeader | None = None
     requests: list[RequestRecord] = []
     resumed: list[Resumption] = []
-    for number, line in enumerate(filter(None, lines), 1):
-        try:
-            value = _parse(line)
-        except (ValueError, TypeError, KeyError) as error:
-            if number == len(lines) and not line.endswith("}"):
-                break  # the writer was stopped within this line
-            raise TraceError(f"{path}, line {number}: not a record of Anaphora ({error})") from error
+    for value in read_lines(path, _parse, of="Anaphora", command="anaphora bench"):
         if isinstance(value, RunHeader):
             header = value
         elif isinstance(value, Resumption):

@@ -9,10 +9,10 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Literal, Self
+from typing import Any, Literal
 
 from anaphora.errors import TraceError
+from anaphora.traces import line_file
 from anaphora.traces.records import Arm, CounterReading
 
 FORMAT_VERSION = 1
@@ -122,29 +122,15 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 def as_line(value: Line) -> str:
     """One line of the file, without its end."""
-    return json.dumps({"kind": _NAMES[type(value)], **dataclasses.asdict(value)}, ensure_ascii=False, allow_nan=False)
+    return line_file.as_line(_NAMES[type(value)], value)
 
 
-class LoadWriter:
-    """Appends lines to a new file; each is on its way to the disk when the call returns."""
-
-    def __init__(self, path: Path) -> None:
-        if path.exists():
-            raise TraceError(f"{path} exists already: give another folder with --out")
-        self._file: IO[str] = path.open("x", encoding="utf-8")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
+class LoadWriter(line_file.LineWriter):
+    """Writes the lines of a load run."""
 
     def write(self, value: Line) -> None:
         """One more line."""
-        self._file.write(as_line(value) + "\n")
-        self._file.flush()
+        self.write_line(as_line(value))
 
 
 def read_load(folder: Path) -> LoadRun:
@@ -154,18 +140,7 @@ def read_load(folder: Path) -> LoadRun:
         TraceError: the file cannot be read, or a line is none of ours, with its number.
     """
     path = folder / RECORDS_FILE
-    try:
-        lines = path.read_text("utf-8").rstrip("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"cannot read {path} ({error}): give a report folder of `anaphora bench load`") from error
-    values: list[Line] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            values.append(parse_line(line))
-        except (ValueError, TypeError, KeyError) as error:
-            if number == len(lines) and not line.endswith("}"):
-                break  # the writer was stopped within this line
-            raise TraceError(f"{path}, line {number}: not a record of a load run ({error})") from error
+    values = list(line_file.read_lines(path, parse_line, of="a load run", command="anaphora bench load"))
     if not values or not isinstance(values[0], LoadHeader):
         raise TraceError(f"{path} does not begin with its run line: it is not a records file of `anaphora bench load`")
     return LoadRun(

@@ -1,0 +1,78 @@
+"""Files of JSON lines that a run writes as it goes, each with its ``kind``; the last may be cut off."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Self, TypeVar
+
+from anaphora.errors import TraceError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Value = TypeVar("Value")
+
+
+def as_line(kind: str, value: "DataclassInstance") -> str:
+    """One line of the file, without its end."""
+    return json.dumps({"kind": kind, **dataclasses.asdict(value)}, ensure_ascii=False, allow_nan=False)
+
+
+class LineWriter:
+    """Appends lines to a new file, or, if it ``resumes``, to one that is there; each is on its way to the disk when the
+    call returns.
+
+    Raises:
+        TraceError: the file is there, and nothing is to be resumed.
+    """
+
+    def __init__(self, path: Path, *, resumes: bool = False) -> None:
+        if path.exists() and not resumes:
+            raise TraceError(f"{path} exists already: give another folder with --out")
+        if resumes:
+            _drop_half_a_line(path)
+        self._file: IO[str] = path.open("a" if resumes else "x", encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def write_line(self, line: str) -> None:
+        """One more line."""
+        self._file.write(line + "\n")
+        self._file.flush()
+
+
+def _drop_half_a_line(path: Path) -> None:
+    """A writer that was killed may have left the beginning of a line at the end."""
+    text = path.read_bytes()
+    if not text.endswith(b"\n"):
+        path.write_bytes(text[: text.rfind(b"\n") + 1])
+
+
+def read_lines(path: Path, parse: Callable[[str], Value], *, of: str, command: str) -> Iterator[Value]:
+    """What ``parse`` makes of each line. A last one that was cut off in the middle of writing is left out.
+
+    Raises:
+        TraceError: the file cannot be read, or ``parse`` finds that a line is no record ``of`` ``command``, with its
+            number.
+    """
+    try:
+        lines = path.read_text("utf-8").rstrip("\n").split("\n")  # not splitlines: an answer may hold U+2028
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"cannot read {path} ({error}): give a report folder of `{command}`") from error
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            yield parse(line)
+        except (ValueError, TypeError, KeyError) as error:
+            if number == len(lines) and not line.endswith("}"):
+                return  # the writer was stopped within this line
+            raise TraceError(f"{path}, line {number}: not a record of {of} ({error})") from error
