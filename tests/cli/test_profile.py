@@ -20,6 +20,15 @@ def profile(line: str) -> int:
     return run(["profile", *shlex.split(line)])
 
 
+@pytest.mark.parametrize(("cached", "asks"), [("0.1", False), ("1", False), ("9", True)])
+def test_a_cached_price_above_the_price_of_input_is_asked_about(
+    config: Path, capsys: pytest.CaptureFixture[str], cached: str, asks: bool
+) -> None:
+    prices = f"--price-input 1 --price-cached {cached} --price-output 2"
+    assert profile(f"add cloud https://api.example/v1 {prices}") == 0
+    assert ("is that right?" in capsys.readouterr().err) is asks
+
+
 def test_add_show_list_and_remove(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prices = "--price-input 0.15 --price-cached 0.075 --price-output 0.6"
     assert profile(f"add cloud https://api.example/v1 --model gpt --header 'X-Team: blue' {prices}") == 0

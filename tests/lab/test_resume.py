@@ -67,10 +67,11 @@ def test_what_was_not_sent_is_sent(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--repeats", "3"], "the setting experiments was"),
+        (["--repeats", "3"], "the setting experiments.gradient.repeats was 2 and is 3: resume with the run's command"),
         (["--seed", "1"], "the setting seed was 0 and is 1: resume with the run's command"),
         (["--arms", "nonce"], "the setting arms was"),
         (["--out", "elsewhere"], "leave out --out"),
+        (["--dry-run"], "leave out --resume"),
     ],
 )
 def test_another_run_is_not_gone_on_with(
@@ -81,7 +82,9 @@ def test_another_run_is_not_gone_on_with(
     cut(out, 6)
     before = (out / RECORDS_FILE).read_bytes()
     assert anaphora(["bench", "all", "--target", url, *FEW, "--resume", str(out), *changes]) == 2
-    assert message in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert message in said
+    assert "goes on" not in said.splitlines()[-2:][0]
     assert (out / RECORDS_FILE).read_bytes() == before
 
 
@@ -90,7 +93,10 @@ def test_a_complete_run_and_no_run_are_refused(tmp_path: Path, url: str, capsys:
     command = ["bench", "all", "--target", url, *FEW]
     assert anaphora([*command, "--out", str(out)]) == 0
     assert anaphora([*command, "--resume", str(out)]) == 2
-    assert "the run is complete (16 requests)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "the run is complete (16 requests)" in said.splitlines()[-1]
+    assert "goes on" not in said
+    assert anaphora(["bench", "switch", "--target", url, "--resume", str(out)]) == 2
     (tmp_path / "empty").mkdir()
     assert anaphora([*command, "--resume", str(tmp_path / "empty")]) == 2
     assert anaphora([*command, "--resume", str(tmp_path / "none")]) == 2

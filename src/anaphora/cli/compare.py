@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from anaphora.errors import ConfigError
+
 REGRESSION_EXIT_CODE = 1
 
 FailIfOption = Annotated[
@@ -42,9 +44,13 @@ def compare(
     from anaphora.lab.comparison.compare import comparison_as_json, judge
     from anaphora.lab.comparison.conditions import Condition
     from anaphora.lab.comparison.tables import NOTE, differences_tables
+    from anaphora.lab.load.records import RECORDS_FILE as LOAD_RECORDS_FILE
     from anaphora.report.terminal import print_table
     from anaphora.traces.records import read_run
 
+    for folder in (a, b):
+        if (folder / LOAD_RECORDS_FILE).exists():
+            raise ConfigError(f"{folder} holds a run of `anaphora bench load`: read the two report.html side by side")
     conditions = [Condition.parse(text) for text in fail_if or ()]
     comparison = compare_runs(read_run(a), read_run(b), anyway=anyway, seed=seed)
     verdicts = judge(comparison, conditions)

@@ -85,6 +85,8 @@ def add(
     store = ProfileStore()
     store.add(profile, replace=replace)
     typer.echo(f"added {name} to {store.path}")
+    if (prices := profile.prices) is not None and prices.cached is not None and prices.cached > prices.input:
+        typer.echo("tokens read from the cache cost more than other input by these prices: is that right?", err=True)
     if profile.api_key_env is not None:
         _tell_if_unset(profile.api_key_env)
 

@@ -33,7 +33,7 @@ class Progress(ProgressBar):
         self._num_trials = len(trials)
         self._bar.reset(self._task, total=sum(self._costs), count=f"0/{len(trials)}", left="", so_far="")
         how_long = (
-            "" if costs_s is None else f"; about {_duration(sum(costs_s))} at the pace of the warm-up, or a little more"
+            "" if costs_s is None else f"; about {duration(sum(costs_s))} at the pace of the warm-up, or a little more"
         )
         self.note(f"{len(trials)} requests to measure{how_long}")
 
@@ -62,7 +62,7 @@ class Progress(ProgressBar):
         done = sum(self._costs[: self._num_done])
         if not task.elapsed or not done:
             return ""
-        return f"about {_duration(task.elapsed / done * sum(self._costs[self._num_done :]))} left"
+        return f"about {duration(task.elapsed / done * sum(self._costs[self._num_done :]))} left"
 
 
 def estimate(records: Sequence[RequestRecord]) -> str:
@@ -89,6 +89,7 @@ def describe(record: RequestRecord) -> str:
     return f"{name}: TTFT {ms(ttft_ms(record))} ms, E2E {ms(e2e_ms(record))} ms{hit}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """For people: seconds, or minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

@@ -2,17 +2,28 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from anaphora.errors import ConfigError
 from anaphora.lab.arms import Trial
 from anaphora.lab.planning import Plan
 from anaphora.lab.runner import Expected
-from anaphora.traces.records import RequestRecord, Run, RunHeader
+from anaphora.traces.records import RequestRecord, Run, RunHeader, read_run
 
 _MAY_DIFFER = ("mechanism_proof", "wait_s", "command")
 _SAME_TARGET = ("kind", "model", "version", "max_model_len")
+
+
+def read_unfinished(folder: Path) -> Run:
+    """The run in that folder. Raises :class:`ConfigError` if nothing of it is left to do, and what
+    :func:`~anaphora.traces.records.read_run` raises."""
+    run = read_run(folder)
+    num_sent = sum(record.phase != "warmup" for record in run.requests)
+    if num_sent >= run.header.num_planned_requests:
+        raise ConfigError(f"the run is complete ({num_sent} requests): there is nothing to resume")
+    return run
 
 
 def rest_of(plan: Plan, run: Run, header: RunHeader) -> Plan:
@@ -20,7 +31,7 @@ def rest_of(plan: Plan, run: Run, header: RunHeader) -> Plan:
     further warm-ups: the server may be another process by now.
 
     ``header`` is what the same command would write now. Raises :class:`ConfigError` where settings or target are not
-    those of the run, and where nothing is left to do.
+    those of the run.
     """
     _expect_same(
         "setting", run.header.settings, _as_read(header.settings), [k for k in header.settings if k not in _MAY_DIFFER]
@@ -29,8 +40,6 @@ def rest_of(plan: Plan, run: Run, header: RunHeader) -> Plan:
     done = [record for record in run.requests if record.phase != "warmup"]
     if [_place(record) for record in done] != [_place(trial) for trial in plan.trials[: len(done)]]:
         raise ConfigError("the run's requests are not those of this plan: it cannot be resumed")
-    if len(done) == len(plan.trials):
-        raise ConfigError(f"the run is complete ({len(done)} requests): there is nothing to resume")
     refills, expected = _refills(plan, len(done))
     return dataclasses.replace(
         plan,
@@ -71,7 +80,17 @@ def _as_read(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _expect_same(what: str, stored: Mapping[str, Any], now: Mapping[str, Any], names: Sequence[str]) -> None:
     for name in names:
-        if stored.get(name) != now.get(name):
-            raise ConfigError(
-                f"the {what} {name} was {stored.get(name)!r} and is {now.get(name)!r}: resume with the run's command"
-            )
+        for path, was, value in _differences(name, stored.get(name), now.get(name)):
+            raise ConfigError(f"the {what} {path} was {was!r} and is {value!r}: resume with the run's command")
+
+
+def _differences(path: str, was: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
+    """What is not the same, by its path; tables that have other keys are told by their keys."""
+    if not isinstance(was, Mapping) or not isinstance(now, Mapping):
+        if was != now:
+            yield path, was, now
+    elif list(was) != list(now):
+        yield path, ", ".join(was), ", ".join(now)
+    else:
+        for key in was:
+            yield from _differences(f"{path}.{key}", was[key], now[key])

@@ -17,6 +17,7 @@ from anaphora.lab.progress import Progress
 from anaphora.lab.report import write_report
 from anaphora.lab.report.languages import language_of
 from anaphora.lab.report.terminal import print_report
+from anaphora.lab.resume import read_unfinished
 from anaphora.report.terminal import print_table
 from anaphora.traces.records import RECORDS_FILE, read_run
 
@@ -34,15 +35,16 @@ def run_session(options: BenchOptions, out: Path | None, *, resumes: Path | None
     """
     if resumes is not None and out is not None:
         raise ConfigError("--resume says which folder: leave out --out")
-    resumed = None if resumes is None else read_run(resumes)
+    resumed = None if resumes is None else read_unfinished(resumes)
     folder = resumes or new_folder(options.what, out, RECORDS_FILE)
     console, errors = Console(), Console(stderr=True)
     with Progress(errors) as progress:
         try:
             run_stoppable(run_bench(options, folder, progress, resumed=resumed))
-        except BaseException:
+        except BaseException as error:
             progress.stop()
-            errors.print(Text(_what_remains(folder)), soft_wrap=True)
+            if resumed is None or not isinstance(error, ConfigError):  # a run that is not gone on with stays as it was
+                errors.print(Text(_what_remains(folder)), soft_wrap=True)
             raise
         progress.note("drawing the report")
     language = language_of(options.lang)

@@ -66,7 +66,8 @@ def read_lines(path: Path, parse: Callable[[str], Value], *, of: str, command: s
     try:
         lines = path.read_text("utf-8").rstrip("\n").split("\n")  # not splitlines: an answer may hold U+2028
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"cannot read {path} ({error}): give a report folder of `{command}`") from error
+        why = getattr(error, "strerror", None) or error
+        raise TraceError(f"cannot read {path} ({why}): give a report folder of `{command}`") from error
     for number, line in enumerate(lines, 1):
         if not line:
             continue

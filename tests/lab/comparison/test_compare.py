@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from anaphora.cli.main import run as command
 from anaphora.errors import ConfigError
 from anaphora.lab.comparison.compare import compare, comparison_as_json, judge
 from anaphora.lab.comparison.conditions import Condition
@@ -140,3 +142,9 @@ def test_json_and_tables_say_the_same() -> None:
     assert [table.title for table in tables] == ["gradient 100", "gradient 200", "gradient 400", "gradient"]
     assert ("ttft_on_p50", "14.0", "21.0", "+50.0%", "+50.0 to +50.0", "8", "slower") in tables[1].rows
     assert not [row for table in tables for row in table.rows if row[0].startswith("failed")]
+
+
+def test_a_load_run_is_told_from_a_folder_without_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "load.jsonl").write_text("", "utf-8")
+    assert command(["compare", str(tmp_path), str(tmp_path)]) == 2
+    assert "holds a run of `anaphora bench load`" in capsys.readouterr().err

@@ -28,6 +28,8 @@ def run_experiments(settings: "Sequence[ExperimentSettings]", run: RunOptions) -
     options = run.bench_options(*settings)
     if run.compare is not None and (run.resume is not None or run.dry_run):
         raise ConfigError("--compare measures two targets: leave out --resume and --dry-run, or ask of one target")
+    if run.resume is not None and run.dry_run:
+        raise ConfigError("--dry-run shows a whole run: leave out --resume")
     if run.compare is not None:
         run_pair(options, run.compare, run.out)
     elif run.dry_run:

@@ -8,6 +8,7 @@ from anaphora.lab.load.planning import LoadPlan
 from anaphora.lab.load.records import LoadRecord, Stage
 from anaphora.lab.load.report.words import level_name
 from anaphora.lab.load.timings import ttft_ms
+from anaphora.lab.progress import duration
 from anaphora.lab.progress_bar import ProgressBar
 from anaphora.lab.report.words import ms
 from anaphora.lab.statistics import median
@@ -36,8 +37,8 @@ class LoadProgress(ProgressBar):
         self._num_stages = len(plan.stages)
         self._stage_s = plan.pacing.warmup_s + plan.pacing.window_s
         self._bar.reset(self._task, total=self._num_stages * self._stage_s, count="")
-        minutes = self._num_stages * self._stage_s / 60
-        self.note(f"{self._num_stages} stages, at most about {minutes:.0f} min and what the last answers of each take")
+        long = duration(self._num_stages * self._stage_s)
+        self.note(f"{self._num_stages} stages, at most about {long} and what the last answers of each take")
 
     def begins(self, stage: Stage) -> None:
         """A stage begins."""

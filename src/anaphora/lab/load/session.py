@@ -13,6 +13,7 @@ from anaphora.lab.load.report import print_load, write_load
 from anaphora.lab.load.run import run_load
 from anaphora.lab.load.settings import LoadSettings
 from anaphora.lab.options import BenchOptions
+from anaphora.lab.report.languages import ENGLISH
 from anaphora.lab.session import new_folder, run_stoppable
 
 
@@ -21,6 +22,8 @@ def run_load_session(options: BenchOptions, settings: LoadSettings, out: Path | 
     folder = new_folder(settings.name, out, RECORDS_FILE)
     console, errors = Console(), Console(stderr=True)
     with LoadProgress(errors) as progress:
+        if options.lang != ENGLISH.code:
+            progress.note("prompts are in that language; the report of a load run is in English")
         try:
             run_stoppable(run_load(options, settings, folder, progress))
         except BaseException:

@@ -89,7 +89,7 @@ def _profile(target: str, store: ProfileStore) -> Profile | None:
         return profiles[target]
     if "." in target:
         return None
-    near = difflib.get_close_matches(target, profiles, 1, 0.6)
+    near = difflib.get_close_matches(target, profiles, 1, 0.65)
     hint = f"did you mean {near[0]}?" if near else "`anaphora profile list` shows them; a URL has http:// in front"
     raise ConfigError(f"no profile is called {target!r}: {hint}")
 
