@@ -113,8 +113,16 @@ def test_what_runs_too_long(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         run(TOO_LONG[name])
 
 
+@pytest.fixture
+def no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting alone decides, however slow the machine is."""
+    monkeypatch.setattr(template_budget, "MAX_CPU_S", float("inf"))
+
+
+@pytest.mark.usefixtures("no_clock")
 @pytest.mark.parametrize("name", TOO_LARGE)
-def test_what_makes_too_much(name: str) -> None:
+def test_what_makes_too_much(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_budget, "BASE_SIZE", 400_000)  # the same, sooner
     with pytest.raises(ChatTemplateError, match=r"^the chat template makes too much text$"):
         run(TOO_LARGE[name])
 
@@ -154,6 +162,7 @@ def test_a_template_may_not_be_longer_than_any_real_one() -> None:
         compile_template("x" * (MAX_TEMPLATE_CHARACTERS + 1))
 
 
+@pytest.mark.usefixtures("no_clock")
 def test_long_chats_are_no_abuse() -> None:
     source = (
         "{% for m in messages %}{{ '<' + m.role + '>' + m.content + '</' + m.role + '>\n' }}"
