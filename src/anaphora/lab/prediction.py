@@ -48,7 +48,7 @@ async def expect(
 
 def _namespaces(trials: Sequence[Trial]) -> list[Namespace]:
     """Who shares with whom: those of one salt, between two resets."""
-    num_resets = accumulate(trial.reset_before for trial in trials)
+    num_resets = accumulate(int(trial.reset_before) for trial in trials)  # the first would stay a bool
     return [Namespace(f"{n}/{trial.request.cache_salt or ''}") for n, trial in zip(num_resets, trials, strict=True)]
 
 
