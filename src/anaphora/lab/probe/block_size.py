@@ -80,32 +80,33 @@ def places(run_id: str, num_words: int, num_places: int = NUM_VARIANTS) -> list[
     return sorted({chosen.randrange(low, high) for low, high in itertools.pairwise(borders)}, reverse=True)
 
 
+def _at_most(size: int, evidence: str) -> Finding:
+    """``size`` or a divisor of it."""
+    return Finding(
+        name=NAME,
+        question=QUESTION,
+        value=size,
+        unit="tokens",
+        bound=Bound.AT_MOST,
+        confidence=Confidence.COUNTED,
+        evidence=evidence,
+    )
+
+
 def _finding(found: BlockSize | None, basis: Basis) -> Finding:
     if found is None:
         return unknown(NAME, QUESTION, "prompts hit when they are repeated whole, never when they share a part only")
     seen = f"{found.num_hits} prompts that parted at different places hit in multiples of {found.greatest}"
     low, high = found.num_lost
     if not basis.has_single_token_words:
-        return Finding(
-            name=NAME,
-            question=QUESTION,
-            value=found.greatest,
-            unit="tokens",
-            bound=Bound.AT_MOST,
-            confidence=Confidence.COUNTED,
-            evidence=f"{seen}; its words are not one token each, so that a divisor of it cannot be excluded",
+        return _at_most(
+            found.greatest, f"{seen}; its words are not one token each, so that a divisor of it cannot be excluded"
         )
     if not found.divisors:
         return unknown(NAME, QUESTION, f"{seen}, but {high - low} tokens more were lost at one place than at another")
     if found.value is None:
-        return Finding(
-            name=NAME,
-            question=QUESTION,
-            value=found.greatest,
-            unit="tokens",
-            bound=Bound.AT_MOST,
-            confidence=Confidence.COUNTED,
-            evidence=f"{seen}; {' or '.join(str(size) for size in found.divisors)} would all look so",
+        return _at_most(
+            found.greatest, f"{seen}; {' or '.join(str(size) for size in found.divisors)} would all look so"
         )
     why = f"; what was lost of the shared tokens varied by {high - low}, which a smaller block does not allow"
     return Finding(
