@@ -10,7 +10,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import uvloop
@@ -32,6 +32,10 @@ from anaphora.server.listener import bind
 from anaphora.server.process import ServerProcess
 from anaphora.server.settings import ServerSettings
 from anaphora.tokenizer.tokenizer import Tokenizer
+from anaphora.types import Namespace
+
+if TYPE_CHECKING:
+    from array import array
 
 MODEL_NAME = "instant"
 TOKEN_ID = 500  # any token with text
@@ -45,16 +49,12 @@ class StampedTokenizer(Tokenizer):
 
     stamps: Stamps
 
-    def encode_chat(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        add_generation_prompt: bool = True,
-        **template_kwargs: Any,
-    ) -> list[int]:
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], /, **options: Any) -> str:
         self.stamps.append(("parsed", time.perf_counter()))
-        ids = super().encode_chat(messages, tools=tools, add_generation_prompt=add_generation_prompt, **template_kwargs)
+        return super().apply_chat_template(messages, **options)
+
+    def encode_rendered(self, text: str, owner: Namespace) -> "array[int]":
+        ids = super().encode_rendered(text, owner)
         self.stamps.append(("tokenised", time.perf_counter()))
         return ids
 

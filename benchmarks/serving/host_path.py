@@ -34,7 +34,7 @@ from anaphora.protocol.sse import encode_event
 from anaphora.server.chat import ChatFormat
 from anaphora.server.sampling import chat_params
 from anaphora.tokenizer.tokenizer import Tokenizer
-from anaphora.types import RequestId
+from anaphora.types import Namespace, RequestId
 
 if TYPE_CHECKING:
     from anaphora.engine.core_output import CoreOutput
@@ -43,6 +43,7 @@ LENGTHS = (4096, 30_000)
 ROUNDS = 60
 WARM_UPS = 10
 AIMS_MS = {4096: 1.2, 30_000: 2.5}
+NAMESPACE = Namespace("")
 IN_ENGINE = ("add", "lookup and schedule", "update", "outputs of the step")
 
 
@@ -75,7 +76,7 @@ def serve(data: bytes, number: int, tokenizer: Tokenizer, core: EngineCore) -> t
     with stages.of("render the template"):
         text = tokenizer.apply_chat_template([message.for_template() for message in asked.messages])
     with stages.of("tokenize"):
-        ids = tokenizer.encode(text, add_special_tokens=False)
+        ids = tokenizer.encode_rendered(text, NAMESPACE)
     with stages.of("make and check the request"):
         params = chat_params(asked, room=MAX_MODEL_LEN - len(ids), sample=0)
         request = compact(GenerationRequest(request_id=request_id, prompt_token_ids=ids, params=params))

@@ -35,6 +35,7 @@ GAUGES = {
     "anaphora:kv_cache_block_bytes",
     "anaphora:pins",
     "anaphora:pinned_blocks",
+    "anaphora:text_memory_bytes",
 }
 HISTOGRAMS = {
     "vllm:time_to_first_token_seconds",

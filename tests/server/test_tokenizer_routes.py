@@ -27,10 +27,10 @@ def tokenizer(tiny_model: Path) -> Tokenizer:
     [
         ("/tokenize", {"prompt": LONG_TEXT}, "encode"),
         ("/tokenize", {"prompt": LONG_TEXT, "return_token_strs": True}, "token_text"),
-        ("/tokenize", {"messages": [{"role": "user", "content": LONG_TEXT}]}, "encode_chat"),
+        ("/tokenize", {"messages": [{"role": "user", "content": LONG_TEXT}]}, "encode_rendered"),
         ("/detokenize", {"tokens": [300] * (LONG_BODY_BYTES // 4)}, "decode"),
         ("/v1/completions", {"prompt": LONG_TEXT}, "encode"),
-        ("/v1/chat/completions", {"messages": [{"role": "user", "content": LONG_TEXT}]}, "encode_chat"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": LONG_TEXT}]}, "encode_rendered"),
     ],
 )
 def test_others_are_answered_while_a_long_text_is_worked_on(

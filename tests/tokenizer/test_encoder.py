@@ -1,6 +1,5 @@
 """The fast encoder gives the same ids as the reference, or is not used."""
 
-import json
 import logging
 import sys
 import types
@@ -11,13 +10,12 @@ import pytest
 import tokenizers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.tokenizer.texts_for_tests import pieces, real_texts
 
 from anaphora.tokenizer import Tokenizer
 from anaphora.tokenizer.encoder import Encode, load_encoder
 
 fastokens = pytest.importorskip("fastokens")
-
-TEXTS = Path(__file__).parents[1] / "data" / "texts"
 
 
 @pytest.fixture(scope="session")
@@ -30,14 +28,6 @@ def fast(each: Tokenizer) -> Encode:
     return each._encode
 
 
-def real_texts() -> list[str]:
-    whole = [path.read_text("utf-8") for path in sorted(TEXTS.iterdir()) if path.name != "README.md"]
-    dialogues = [json.loads(line) for line in (TEXTS / "swe_agent_dialogues.jsonl").read_text("utf-8").splitlines()]
-    messages = [str(message["content"]) for dialogue in dialogues for message in dialogue["messages"]]
-    questions = [json.loads(line) for line in (TEXTS / "mt_bench_question.jsonl").read_text("utf-8").splitlines()]
-    return [*whole, *messages, *[turn for question in questions for turn in question["turns"]]]
-
-
 def test_it_is_in_use_for_all_three(each: Tokenizer, caplog: pytest.LogCaptureFixture) -> None:
     assert each._encode.__qualname__ == "load_encoder.<locals>.encode"
     assert caplog.text == ""
@@ -48,17 +38,6 @@ def test_real_texts_and_chats(each: Tokenizer, fast: Encode, reference: tokenize
         chat = each.apply_chat_template([{"role": "user", "content": text}])
         for written in (text, chat):
             assert fast(written, False) == reference.encode(written, add_special_tokens=False).ids
-
-
-pieces = st.one_of(
-    st.text(st.characters(codec="utf-8"), max_size=20),
-    st.text(" \t\n\r", min_size=1, max_size=30),
-    st.text("0123456789.,-+", min_size=1, max_size=20),
-    st.text("'`\"<|>_im_startend/\\(){}[]=:;#@$%&*~^", min_size=1, max_size=20),
-    st.sampled_from(["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<tool_call>", "<think>", "<|im_start", "end|>"]),
-    st.sampled_from(["'s", "'LL", "\u2019re", "e\u0301", "\u212b", "\u0130", "\ufb01", "\u200d", "\ufe0f", "\x00"]),
-    st.sampled_from(["def f(x):\n\treturn x\n", "\u4f60\u597d", "\u0939\u093f", "\u0e19\u0e49\u0e33"]),
-)
 
 
 @settings(max_examples=150, deadline=None)

@@ -54,8 +54,11 @@ def compact(request: GenerationRequest) -> GenerationRequest:
 
     A prompt with something in it that is no token id stays as it is; :func:`check_request` says what is wrong.
     """
+    prompt = request.prompt_token_ids
+    if isinstance(prompt, array) and prompt.typecode == "I":
+        return request
     try:
-        return replace(request, prompt_token_ids=array("I", request.prompt_token_ids))
+        return replace(request, prompt_token_ids=array("I", prompt))
     except (OverflowError, TypeError):
         return request
 

@@ -1,6 +1,8 @@
 """``/cache/pins`` and ``/cache/tree``: the operator keeps prefixes, and looks at what is cached."""
 
 import uuid
+from collections.abc import Sequence
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -37,7 +39,7 @@ class CacheRoutes:
         asked.check()
         self._api.model(asked.model)
         namespace = self._tenants.namespace(asked.tenant, asked.cache_salt)
-        token_ids = await self._api.convert(_token_ids, asked, num_bytes)
+        token_ids = await self._api.convert(partial(_token_ids, owner=namespace), asked, num_bytes)
         name = asked.id or f"pin-{uuid.uuid4().hex}"
         pin = await self._cache.pin(name, namespace, token_ids, asked.ttl_s)
         return json_response({**self._pin(pin, pin.pinned_at_s), "prompt_tokens": len(token_ids)})
@@ -104,10 +106,10 @@ class CacheRoutes:
         }
 
 
-def _token_ids(asked: PinRequest, tokenizer: Tokenizer) -> list[int]:
+def _token_ids(asked: PinRequest, tokenizer: Tokenizer, *, owner: Namespace) -> Sequence[int]:
     """A chat ends after its last message here: what follows it differs from request to request."""
     if asked.messages is not None:
-        return render(tokenizer, asked.messages, asked.tools, add_generation_prompt=False)
+        return render(tokenizer, owner, asked.messages, asked.tools, add_generation_prompt=False)
     if isinstance(asked.prompt, str):
         return tokenizer.encode(asked.prompt, add_special_tokens=asked.add_special_tokens)
     return asked.prompt or []

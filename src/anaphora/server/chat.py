@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anaphora.engine import RequestOutput
 from anaphora.errors import RequestError
@@ -12,22 +12,28 @@ from anaphora.protocol.openai import ChatCompletionRequest
 from anaphora.server.generation import Choice, finish_reason_of
 from anaphora.server.logprobs import chat_logprobs
 from anaphora.tokenizer.tokenizer import Tokenizer
+from anaphora.types import Namespace
+
+if TYPE_CHECKING:
+    from array import array
 
 
-def chat_prompt(request: ChatCompletionRequest, tokenizer: Tokenizer) -> list[int]:
-    """Token ids of the rendered chat, ready for the assistant's turn. Errors as in :func:`render`."""
-    return render(tokenizer, request.messages, request.tools, **(request.chat_template_kwargs or {}))
+def chat_prompt(request: ChatCompletionRequest, tokenizer: Tokenizer, *, owner: Namespace) -> "array[int]":
+    """Token ids of the rendered chat, ready for the assistant's turn. ``owner`` and errors as in :func:`render`."""
+    return render(tokenizer, owner, request.messages, request.tools, **(request.chat_template_kwargs or {}))
 
 
 def render(
     tokenizer: Tokenizer,
+    owner: Namespace,
     messages: Sequence[Message],
     tools: Sequence[Mapping[str, Any]] | None,
+    /,
     *,
     add_generation_prompt: bool = True,
     **template_variables: Any,
-) -> list[int]:
-    """Messages through the checkpoint's chat template to token ids.
+) -> "array[int]":
+    """Messages through the checkpoint's chat template to token ids, which are remembered for ``owner`` alone.
 
     Raises:
         ChatTemplateError: the template refused the messages.
@@ -35,12 +41,13 @@ def render(
     """
     if not tokenizer.has_chat_template:
         raise RequestError("this model has no chat template: use /v1/completions", param="messages")
-    return tokenizer.encode_chat(
+    text = tokenizer.apply_chat_template(
         [message.for_template() for message in messages],
         tools=tools or None,
         add_generation_prompt=add_generation_prompt,
         **template_variables,
     )
+    return tokenizer.encode_rendered(text, owner)
 
 
 class ChatFormat:

@@ -38,13 +38,17 @@ class Metrics:
         self._is_public = is_public
         self._peers = peers or Alone()
         self._peers.answer(Topic.LATENCIES, lambda _: latencies.packed())
+        self._peers.answer(Topic.TEXT_MEMORY, lambda _: b"%d" % backend.tokenizer.num_remembered_bytes)
 
     async def text(self) -> bytes:
-        """The exposition in Prometheus' text format: the engine's counts, and the latencies of all front ends."""
+        """The exposition in Prometheus' text format: the engine's counts, and what all front ends add to them."""
         latencies = LatencyHistograms.total(await self._peers.gather(Topic.LATENCIES))
+        num_text_bytes = sum(map(int, await self._peers.gather(Topic.TEXT_MEMORY)))
         stats = await self._backend.fetch_stats()
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(Exposition(self._backend, stats, latencies, self._model_name, is_public=self._is_public))
+        registry.register(
+            Exposition(self._backend, stats, latencies, num_text_bytes, self._model_name, is_public=self._is_public)
+        )
         return generate_latest(registry)
 
 
@@ -52,11 +56,19 @@ class Exposition(Collector):
     """All series of one moment, labelled ``model_name`` and ``engine`` (always ``0``: there is one)."""
 
     def __init__(
-        self, backend: Backend, stats: EngineStats, latencies: LatencyHistograms, model_name: str, *, is_public: bool
+        self,
+        backend: Backend,
+        stats: EngineStats,
+        latencies: LatencyHistograms,
+        num_text_bytes: int,
+        model_name: str,
+        *,
+        is_public: bool,
     ) -> None:
         self._backend = backend
         self._stats = stats
         self._latencies = latencies
+        self._num_text_bytes = num_text_bytes
         self._labels = {"model_name": model_name, "engine": "0"}
         self._is_public = is_public
 
@@ -88,6 +100,7 @@ class Exposition(Collector):
         yield "anaphora:pins", stats.num_pins, "Pinned prefixes."
         yield "anaphora:pinned_blocks", stats.num_pinned_blocks, "Different blocks that pins hold."
         yield "anaphora:kv_cache_block_bytes", capacity.num_bytes // capacity.num_blocks, "Bytes of one block."
+        yield "anaphora:text_memory_bytes", self._num_text_bytes, "Remembered texts of chats and their ids."
         yield "anaphora:max_model_len", self._backend.max_model_len, "Tokens of prompt and output of one request."
 
     def _histograms(self) -> Iterator[tuple[str, Histogram, str]]:

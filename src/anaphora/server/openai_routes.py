@@ -19,7 +19,7 @@ from anaphora.server.completions import CompletionFormat, completion_prompts
 from anaphora.server.generation import Job
 from anaphora.server.json_response import json_response
 from anaphora.server.sampling import chat_params, completion_params
-from anaphora.types import RequestId
+from anaphora.types import Namespace, RequestId
 
 
 class OpenAIRoutes:
@@ -36,9 +36,10 @@ class OpenAIRoutes:
         asked.check()
         model, answer_id = self._api.model(asked.model), _new_id("chatcmpl")
         self._require_few(asked.num_samples)
-        prompt = await self._api.convert(chat_prompt, asked, num_bytes)
+        tenant = self._api.access.tenant(http.headers, asked.cache_salt)
+        prompt = await self._api.convert(partial(chat_prompt, owner=tenant), asked, num_bytes)
         self._require_room(len(prompt))
-        job = self._job(http, asked, answer_id, [prompt], partial(chat_params, asked))
+        job = self._job(tenant, asked, answer_id, [prompt], partial(chat_params, asked))
         form = ChatFormat(asked, answer_id, model, self._api.backend.tokenizer)
         return await self._answerer.answer(http, asked, job, form)
 
@@ -50,7 +51,8 @@ class OpenAIRoutes:
         self._require_few(len(asked.prompt) * asked.num_samples)
         prompts = await self._api.convert(completion_prompts, asked, num_bytes)
         token_ids = [prompt.token_ids for prompt in prompts]
-        job = self._job(http, asked, answer_id, token_ids, partial(completion_params, asked))
+        tenant = self._api.access.tenant(http.headers, asked.cache_salt)
+        job = self._job(tenant, asked, answer_id, token_ids, partial(completion_params, asked))
         form = CompletionFormat(asked, prompts, answer_id, model, self._api.backend.tokenizer)
         return await self._answerer.answer(http, asked, job, form)
 
@@ -86,7 +88,7 @@ class OpenAIRoutes:
 
     def _job(
         self,
-        http: Request,
+        tenant: Namespace,
         asked: GenerationFields,
         answer_id: str,
         prompts: Sequence[Sequence[int]],
@@ -99,7 +101,7 @@ class OpenAIRoutes:
                 request_id=RequestId(answer_id if num_choices == 1 else f"{answer_id}-{index}-{sample}"),
                 prompt_token_ids=prompt,
                 params=params_of(room=self._api.backend.max_model_len - len(prompt), sample=sample),
-                namespace=self._api.access.tenant(http.headers, asked.cache_salt),
+                namespace=tenant,
                 lookup=asked.cache_prompt is not False,
             )
             for index, prompt in enumerate(prompts)

@@ -13,6 +13,8 @@ class Topic(StrEnum):
 
     LATENCIES = "latencies"
     """Latency histograms. The last ones of a front end that is gone still count."""
+    TEXT_MEMORY = "text_memory"
+    """Bytes of remembered texts and their ids, in decimal."""
     ACCOUNTS = "accounts"
     """Ledgers of the answer that the argument names."""
 

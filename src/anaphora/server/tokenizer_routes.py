@@ -12,6 +12,7 @@ from anaphora.server.api import Api
 from anaphora.server.chat import render
 from anaphora.server.json_response import json_response
 from anaphora.tokenizer.tokenizer import Tokenizer
+from anaphora.types import Namespace
 
 
 class TokenizerRoutes:
@@ -25,7 +26,8 @@ class TokenizerRoutes:
         asked, num_bytes = await self._api.read(TokenizeRequest, http)
         asked.check()
         self._api.model(asked.model)
-        answer = partial(_tokenized, max_model_len=self._api.backend.max_model_len)
+        tenant = self._api.access.tenant(http.headers)
+        answer = partial(_tokenized, owner=tenant, max_model_len=self._api.backend.max_model_len)
         return await self._api.convert(answer, asked, num_bytes)
 
     async def detokenize(self, http: Request) -> Response:
@@ -35,8 +37,8 @@ class TokenizerRoutes:
         return await self._api.convert(_detokenized, asked, num_bytes)
 
 
-def _tokenized(asked: TokenizeRequest, tokenizer: Tokenizer, *, max_model_len: int) -> Response:
-    token_ids = _token_ids(asked, tokenizer)
+def _tokenized(asked: TokenizeRequest, tokenizer: Tokenizer, *, owner: Namespace, max_model_len: int) -> Response:
+    token_ids = _token_ids(asked, tokenizer, owner)
     return json_response(
         {
             "count": len(token_ids),
@@ -47,10 +49,11 @@ def _tokenized(asked: TokenizeRequest, tokenizer: Tokenizer, *, max_model_len: i
     )
 
 
-def _token_ids(asked: TokenizeRequest, tokenizer: Tokenizer) -> list[int]:
+def _token_ids(asked: TokenizeRequest, tokenizer: Tokenizer, owner: Namespace) -> list[int]:
     if asked.messages is None:
         return tokenizer.encode(asked.prompt or "", add_special_tokens=asked.add_special_tokens)
-    return render(tokenizer, asked.messages, asked.tools, add_generation_prompt=asked.add_generation_prompt)
+    generates = asked.add_generation_prompt
+    return render(tokenizer, owner, asked.messages, asked.tools, add_generation_prompt=generates).tolist()
 
 
 def _token_texts(token_ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:

@@ -21,6 +21,10 @@ class ChatTemplate:
 
     def __init__(self, sources: Mapping[str, str], special_tokens: Mapping[str, str]) -> None:
         self._special_tokens = dict(special_tokens)
+        source = "\n".join(sources.values())
+        named = [text for name, text in special_tokens.items() if name in source]
+        self.source = "\n".join((source, *named))
+        """What the templates are made of, with the text of the special tokens that they name."""
         self._templates = {name: _compiled_or_refused(source) for name, source in sources.items()}
 
     @classmethod

@@ -35,6 +35,8 @@ _PROBES = (
     'https://example.org/a_b?c=%20&d={e}#f \\n \\\\ "quoted" `code` $x^2$ <tag/>',
 )
 _MAX_ADDED_TOKENS_PROBED = 512
+_MAX_JOINED = 16
+"""Added tokens that have each of the probes between them."""
 
 
 def load_encoder(tokenizer: tokenizers.Tokenizer, file: Path) -> Encode:
@@ -52,7 +54,7 @@ def load_encoder(tokenizer: tokenizers.Tokenizer, file: Path) -> Encode:
     fast = _load_fastokens(file)
     if fast is None:
         return slow
-    differing = _first_difference(fast, slow, (*_PROBES, *_added_token_probes(tokenizer)))
+    differing = _first_difference(fast, slow, probe_texts(tokenizer))
     if differing is not None:
         _log_refusal(file, f"other ids for {differing[:40]!r}")
         return slow
@@ -107,8 +109,14 @@ def _log_refusal(file: Path, reason: object) -> None:
     _log.info("fastokens is not used for %s: %s", file, reason)
 
 
-def _added_token_probes(tokenizer: tokenizers.Tokenizer) -> list[str]:
-    """Texts around the added tokens: touching letters, spaces and each other."""
+def probe_texts(tokenizer: tokenizers.Tokenizer) -> list[str]:
+    """Texts that another way to encode is tried on: the probes above, and some around the added tokens, which touch
+    letters, spaces and each other."""
     added = sorted(tokenizer.get_added_tokens_decoder().items())
     contents = [token.content for _, token in added[:_MAX_ADDED_TOKENS_PROBED]]
-    return ["a".join(contents), " ".join(contents), "".join(contents), "\n".join(f"x {c} 1" for c in contents)]
+    return [
+        *_PROBES,
+        *(between.join(contents) for between in ("a", " ", "", "1", ".", " \u0301")),
+        "\n".join(f"x {content} 1" for content in contents),
+        *(probe.join(contents[:_MAX_JOINED]) for probe in _PROBES),
+    ]

@@ -2,16 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import tokenizers
 
 from anaphora.checkpoints import read_eos_token_ids
 from anaphora.errors import ChatTemplateError, CheckpointError
+from anaphora.tokenizer.borders import find_borders
 from anaphora.tokenizer.chat_template import ChatTemplate
-from anaphora.tokenizer.encoder import Encode, load_encoder
+from anaphora.tokenizer.encoder import Encode, load_encoder, probe_texts
+from anaphora.tokenizer.remembering import MAX_BYTES, RememberingEncoder
 from anaphora.tokenizer.special_tokens import read_special_tokens
+from anaphora.tokenizer.text_memory import TextMemory
 from anaphora.tokenizer.token_bytes import byte_level_bytes
+from anaphora.types import Namespace
+
+if TYPE_CHECKING:
+    from array import array
 
 
 class Tokenizer:
@@ -29,6 +36,9 @@ class Tokenizer:
         self._tokenizer = tokenizer
         self._encode = encode
         self._chat_template = chat_template
+        borders = () if chat_template is None else find_borders(tokenizer, chat_template.source)
+        remembering = RememberingEncoder(encode, borders, TextMemory(MAX_BYTES))
+        self._remembering = remembering.checked(probe_texts(tokenizer)) if borders else remembering
         added = tokenizer.get_added_tokens_decoder()
         vocabulary = tokenizer.get_vocab(with_added_tokens=True)
         self.vocab_size: int = max(vocabulary.values(), default=-1) + 1
@@ -73,6 +83,16 @@ class Tokenizer:
         tokenizer puts around every text (a beginning-of-sequence token, say)."""
         return self._encode(text, add_special_tokens)
 
+    def encode_rendered(self, text: str, owner: Namespace) -> "array[int]":
+        """Ids of a chat that :meth:`apply_chat_template` has written: those of ``encode(text, add_special_tokens=
+        False)``, but long messages that ``owner`` sent before are remembered."""
+        return self._remembering.encode(text, owner)
+
+    @property
+    def num_remembered_bytes(self) -> int:
+        """Bytes of the texts and ids that :meth:`encode_rendered` remembers."""
+        return self._remembering.memory.num_bytes
+
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Text of ``ids``; unknown ids stand for nothing, bytes that are no UTF-8 for U+FFFD."""
         return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
@@ -85,6 +105,7 @@ class Tokenizer:
     def apply_chat_template(
         self,
         messages: Sequence[Mapping[str, Any]],
+        /,
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
@@ -104,6 +125,7 @@ class Tokenizer:
     def encode_chat(
         self,
         messages: Sequence[Mapping[str, Any]],
+        /,
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
