@@ -74,3 +74,21 @@ def test_only_the_request_that_brought_a_prompt_in_takes_it_out() -> None:
     memory.forget(packed([1]), RequestId("r0"))
     assert memory.nearest(packed([1])) is None
     assert memory.nearest(packed([2])) is not None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["nearest", "remember", "forget"]), TOKENS), max_size=30))
+def test_a_question_before_a_change_and_after_it_changes_nothing(calls: list[tuple[str, list[int]]]) -> None:
+    """Places that were looked up are not used after prompts came or went."""
+    asked, silent = memory_of(max_prompts=4), memory_of(max_prompts=4)
+    for number, (call, tokens) in enumerate(calls):
+        prompt = packed(tokens)
+        if call == "nearest":
+            assert asked.nearest(prompt) == silent.nearest(prompt)
+        for memory in (asked, silent):
+            if memory is asked:
+                memory.nearest(prompt)
+            if call == "remember":
+                memory.remember(prompt, RequestId(f"r{number}"))
+            elif call == "forget":
+                memory.forget(prompt, RequestId(f"r{number - 1}"))
+        assert asked._sorted == silent._sorted == sorted(asked._request_ids)

@@ -63,11 +63,10 @@ def compact(request: GenerationRequest) -> GenerationRequest:
         return request
 
 
-def _extremes(token_ids: Sequence[int]) -> tuple[int, int]:
-    """The smallest and the largest."""
-    if isinstance(token_ids, array):
-        values = np.frombuffer(token_ids, dtype=np.dtype(token_ids.typecode))
-        return int(values.min()), int(values.max())
+def _extremes(token_ids: Sequence[int]) -> tuple[int, ...]:
+    """The smallest and the largest; of unsigned numbers the largest alone."""
+    if isinstance(token_ids, array) and token_ids.typecode == "I":
+        return (int(np.frombuffer(token_ids, dtype=np.uintc).max()),)
     return min(token_ids), max(token_ids)
 
 

@@ -1,7 +1,7 @@
 """The blocks of one running request, in the order of its tokens."""
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.types import BlockId, Namespace, RequestId
@@ -60,7 +60,7 @@ class BlockTable:
     def ids(self) -> tuple[BlockId, ...]:
         """The block ids. The tuple is made anew only when the table has changed, not in each decode step."""
         if self._ids_as_tuple is None:
-            self._ids_as_tuple = tuple(map(BlockId, self._ids))
+            self._ids_as_tuple = cast("tuple[BlockId, ...]", tuple(self._ids))  # at once: thousands of blocks
         return self._ids_as_tuple
 
     def ids_between(self, start: int, stop: int | None = None) -> "array[int]":

@@ -33,6 +33,8 @@ class PromptMemory:
     def __init__(self, max_prompts: int) -> None:
         self._max_prompts = max_prompts
         self._sorted: list[bytes] = []
+        self._looked_for: tuple[bytes, int] = (b"", 0)
+        """The prompt last looked for, and its place: after the question for its nearest it is brought in, mostly."""
         self._request_ids: OrderedDict[bytes, RequestId] = OrderedDict()  # by recency, the oldest first
 
     def __len__(self) -> int:
@@ -44,7 +46,8 @@ class PromptMemory:
             self._request_ids.move_to_end(prompt)
             return
         self._request_ids[prompt] = request_id
-        self._sorted.insert(bisect_left(self._sorted, prompt), prompt)
+        self._sorted.insert(self._place(prompt), prompt)
+        self._looked_for = (b"", 0)
         if len(self._sorted) > self._max_prompts:
             self._remove(next(iter(self._request_ids)))
 
@@ -55,7 +58,7 @@ class PromptMemory:
 
     def nearest(self, prompt: bytes) -> NearestPrompt | None:
         """The earlier prompt with the longest common beginning, of equals the longer; ``None`` if nothing is common."""
-        position = bisect_left(self._sorted, prompt)
+        position = self._place(prompt)
         neighbours = self._sorted[max(position - 1, 0) : position + 1]
         common = [(num_common_units(prompt, other, TOKEN_BYTES), len(other), other) for other in neighbours]
         num_common, _, other = max(common, default=(0, 0, b""))
@@ -63,4 +66,13 @@ class PromptMemory:
 
     def _remove(self, prompt: bytes) -> None:
         del self._request_ids[prompt]
-        del self._sorted[bisect_left(self._sorted, prompt)]
+        del self._sorted[self._place(prompt)]
+        self._looked_for = (b"", 0)
+
+    def _place(self, prompt: bytes) -> int:
+        """Where the prompt stands in the order of bytes, or would."""
+        looked_for, place = self._looked_for
+        if looked_for != prompt:
+            place = bisect_left(self._sorted, prompt)
+            self._looked_for = prompt, place
+        return place
