@@ -29,48 +29,58 @@ def find_shared_runs(spans: Sequence[SequenceSpan], block_size: int, cost: Shari
 
     Only blocks that all queries of a request see in full are shared.
     """
-    tables = [_sharable(span, block_size, cost.max_query_len) for span in spans]
-    members = [index for index, table in enumerate(tables) if len(table)]
+    lengths = [_num_sharable(span, block_size, cost.max_query_len) for span in spans]
+    members = [index for index, length in enumerate(lengths) if length]
     if len(members) < 2:
         return []
-    num_queries = [span.query_len for span in spans]
-    return list(_runs(tables, num_queries, members, 0, 0, block_size, cost))
+    tables = np.full((len(spans), sorted(lengths)[-2]), -1, dtype=np.int32)  # the longest shares no more than the next
+    for index in members:
+        length = lengths[index] = min(lengths[index], tables.shape[1])
+        tables[index, :length] = spans[index].block_table[:length]
+    step = _Step(tables, lengths, [span.query_len for span in spans], block_size, cost)
+    return list(_runs(step, members, 0, 0))
 
 
-def _sharable(span: SequenceSpan, block_size: int, max_query_len: int) -> IntArray:
-    seen_by_all = 0 if span.query_len > max_query_len else (span.kv_len - span.query_len) // block_size
-    return np.asarray(span.block_table[:seen_by_all], dtype=np.int32)
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What is looked at."""
+
+    tables: IntArray
+    """``[requests, blocks]``, each filled up with -1."""
+    lengths: Sequence[int]
+    """Blocks of each that may be shared."""
+    num_queries: Sequence[int]
+    block_size: int
+    cost: SharingCost
 
 
-def _runs(
-    tables: Sequence[IntArray],
-    num_queries: Sequence[int],
-    members: Sequence[int],
-    start: int,
-    depth: int,
-    block_size: int,
-    cost: SharingCost,
-) -> Iterator[SharedRun]:
+def _num_sharable(span: SequenceSpan, block_size: int, max_query_len: int) -> int:
+    """Blocks that all queries of the request see in full."""
+    return 0 if span.query_len > max_query_len else (span.kv_len - span.query_len) // block_size
+
+
+def _runs(step: _Step, members: Sequence[int], start: int, depth: int) -> Iterator[SharedRun]:
     """Runs of ``members``, whose tables are the same up to ``depth`` and dealt with up to ``start``."""
     by_next: dict[int, list[int]] = {}
-    for member in members:
-        if len(tables[member]) > depth:
-            by_next.setdefault(int(tables[member][depth]), []).append(member)
+    longer = [member for member in members if step.lengths[member] > depth]
+    if len(longer) < 2:
+        return
+    for member, block in zip(longer, step.tables[longer, depth].tolist(), strict=True):
+        by_next.setdefault(block, []).append(member)
     for group in by_next.values():
         if len(group) == 1:
             continue
-        first = tables[group[0]]
-        end = min(_common(first, tables[member], depth) for member in group[1:])
-        price = cost.per_run + cost.per_query * sum(num_queries[member] for member in group)
-        pays = (len(group) - 1) * (end - start) * block_size >= price
+        end = _common(step, group, depth)
+        price = step.cost.per_run + step.cost.per_query * sum(step.num_queries[member] for member in group)
+        pays = (len(group) - 1) * (end - start) * step.block_size >= price
         if pays:
             yield SharedRun(tuple(group), start, end)
-        yield from _runs(tables, num_queries, group, end if pays else start, end, block_size, cost)
+        yield from _runs(step, group, end if pays else start, end)
 
 
-def _common(one: IntArray, other: IntArray, depth: int) -> int:
-    """The length of the beginning that both have; at least the first ``depth + 1`` entries are known to be equal."""
-    length = min(len(one), len(other))
-    differs = one[depth:length] != other[depth:length]
+def _common(step: _Step, group: Sequence[int], depth: int) -> int:
+    """How many blocks all of ``group`` begin with in common; at least ``depth + 1`` are known to be equal."""
+    length = min(step.lengths[member] for member in group)
+    differs = (step.tables[group, depth:length] != step.tables[group[0], depth:length]).any(axis=0)
     place = int(differs.argmax())
     return depth + place if differs[place] else length

@@ -51,9 +51,9 @@ def _end(
     constant and, if it is one of several, the storing and joining of its rows.
     """
     time = pieces + config.task_keys + config.row_keys * np.where(num_splits > 1, num_rows, 0)
-    order = np.argsort(-pieces, axis=1, kind="stable")
-    done = np.cumsum(np.take_along_axis(num_splits, order, axis=1), axis=1)
-    rounds_begun = np.ceil(done / num_side_by_side)
-    begins = np.diff(rounds_begun, axis=1, prepend=0)
-    ends: LengthArray = (np.take_along_axis(time, order, axis=1) * begins).sum(1)
+    rows, order = np.arange(len(pieces))[:, None], (-pieces).argsort(axis=1, kind="stable")
+    rounds_begun = np.ceil(num_splits[rows, order].cumsum(axis=1) / num_side_by_side)
+    begins = rounds_begun.copy()
+    begins[:, 1:] -= rounds_begun[:, :-1]
+    ends: LengthArray = (time[rows, order] * begins).sum(1)
     return ends

@@ -20,6 +20,7 @@ from anaphora.models.attention.tiles import TileConfig
 from anaphora.models.batch import SequenceSpan
 
 IntArray = npt.NDArray[np.int32]
+LongArray = npt.NDArray[np.int64]
 TASK_WORDS = 8
 """Words of a task: first row of its queries in the flat batch, or ``-1 - place`` if they are listed from ``place`` on;
 their number; first key; end of keys; where block 0 of its request would stand in the array of work; how many parts its
@@ -47,109 +48,152 @@ class TaskPlan:
         return int(self.part_start[-1])
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """``count`` queries, ``first`` as in a task, and keys ``[start, end)``, to be cut into tasks."""
-
-    first: int
-    count: int
-    start: int
-    end: int
-    table: int
-    seen_by_first: int
-    """End of the keys that the first query sees."""
-    owner: int
-    """A request that has these queries: the parts before this segment are the parts it has so far."""
+FIRST, COUNT, START, END, TABLE, SEEN_BY_FIRST, OWNER = range(7)
+"""Rows of an array of segments, queries and keys to be cut into tasks: the first query and their number as in a task;
+keys ``[start, end)``; table as in a task; end of the keys that the first query sees; and a request that has these
+queries: the parts before the segment are the parts it has so far."""
 
 
 class TaskBuilder:
-    """Collects the segments of a step: the shared runs first, parents before children, then every request's own."""
+    """Collects the segments of a step: the shared runs first, parents before children, then every request's own.
+
+    All in arrays: with 64 requests, what is done for each of them in Python is what a step's planning takes.
+    """
 
     def __init__(
         self, spans: Sequence[SequenceSpan], block_size: int, config: TileConfig, *, group: int, num_tokens: int
     ) -> None:
         """``group``: query heads that share a KV head. ``num_tokens``: of the flat batch, which may hold others too."""
         self._spans = spans
+        lengths = [(span.query_start, span.query_len, span.kv_len) for span in spans]
+        self._query_start, self._query_len, self._kv_len = np.array(lengths, dtype=np.int64).reshape(-1, 3).T
         self._block_size = block_size
         self._config = config
         self._group = group
         self._tokens_per_tile = config.rows // group
         self._num_tokens = num_tokens
-        self._tokens: list[IntArray] = [np.empty(0, dtype=np.int32)]
+        self._tokens: list[LongArray] = [np.empty(0, dtype=np.int64)]
         self._num_listed = 0
         self._blocks: list[IntArray] = []
         self._num_blocks = 0
-        self._runs: list[tuple[SharedRun, list[_Segment]]] = []
-        self._own: list[_Segment] = []
+        self._runs: list[tuple[list[int], int]] = []
+        """Members of a shared run, and the number of its segments."""
+        self._segments: list[LongArray] = []
 
     def add(self, runs: Sequence[SharedRun]) -> None:
         """Make all segments, reading the blocks of ``runs`` once for all their members."""
-        shared = [0] * len(self._spans)
+        num_shared = np.zeros(len(self._spans), dtype=np.int64)
         for run in runs:
-            self._runs.append((run, self._shared_segments(run)))
-            for member in run.members:
-                shared[member] = run.end
-        for index, span in enumerate(self._spans):
-            table = self._list_blocks(span, shared[index], -(-span.kv_len // self._block_size))
-            start, first_position = shared[index] * self._block_size, span.kv_len - span.query_len
-            for first in range(0, span.query_len, self._tokens_per_tile):
-                count = min(self._tokens_per_tile, span.query_len - first)
-                end = first_position + first + count
-                self._own.append(_Segment(span.query_start + first, count, start, end, table, end - count + 1, index))
+            members, segments = list(run.members), self._shared_segments(run)
+            self._runs.append((members, segments.shape[1]))
+            self._segments.append(segments)
+            num_shared[members] = run.end
+        self._segments.append(self._own_segments(num_shared))
 
     def build(self, num_kv_heads: int, num_programs: int) -> TaskPlan:
         """Cut the segments into tasks and number the parts of every query."""
-        segments = [segment for _, group in self._runs for segment in group] + self._own
-        lengths = np.array([segment.end - segment.start for segment in segments], dtype=np.int64)
-        num_rows = np.array([segment.count for segment in segments], dtype=np.int64) * self._group
-        pieces = split_keys(lengths, num_rows, self._config, num_kv_heads, num_programs)
-        before = [0] * len(self._spans)
-        cuts = iter(pieces)
-        tasks: list[tuple[int, ...]] = []
-        for run, group in self._runs:
-            for segment in group:  # of the same length, so with the same number of parts
-                num_parts = self._cut(segment, next(cuts), before[segment.owner], tasks)
-            for member in run.members:
-                before[member] += num_parts
-        num_parts_of = np.zeros(self._num_tokens, dtype=np.int32)
-        for segment in self._own:
-            num_parts = before[segment.owner] + self._cut(segment, next(cuts), before[segment.owner], tasks)
-            num_parts_of[segment.first : segment.first + segment.count] = num_parts
-        num_parts_of[num_parts_of == 1] = 0
-        tasks.sort(key=lambda task: task[2] - task[3])  # the longest first: none is left alone at the end
-        table = np.array(tasks, dtype=np.int32).reshape(-1, TASK_WORDS)
-        table[:, 4] += table.size
+        segments = np.concatenate(self._segments, axis=1)
+        lengths = segments[END] - segments[START]
+        split = split_keys(lengths, segments[COUNT] * self._group, self._config, num_kv_heads, num_programs)
+        pieces = np.array(split, dtype=np.int64)
+        num_parts = -(-lengths // pieces)
+        num_before = self._num_parts_before(segments[OWNER], num_parts)
+        tasks = _cut(segments, pieces, num_parts, num_before)
         return TaskPlan(
             self._config,
             len(tasks),
-            np.concatenate([table.ravel(), *self._blocks]),
-            np.concatenate(self._tokens),
-            np.concatenate([[0], np.cumsum(num_parts_of)]).astype(np.int32),
+            np.concatenate([tasks.ravel(), *self._blocks]),
+            np.concatenate(self._tokens).astype(np.int32),
+            self._part_starts(segments, num_before + num_parts),
         )
 
-    def _shared_segments(self, run: SharedRun) -> list[_Segment]:
-        spans = [self._spans[member] for member in run.members]
-        rows = np.concatenate([np.arange(s.query_start, s.query_start + s.query_len, dtype=np.int32) for s in spans])
-        table = self._list_blocks(spans[0], run.start, run.end)
-        place, self._num_listed = self._num_listed, self._num_listed + len(rows)
+    def _shared_segments(self, run: SharedRun) -> LongArray:
+        """Of one shared run: tiles of its members' queries, which are listed, as they may be far apart."""
+        members = list(run.members)
+        lengths = self._query_len[members]
+        rows = self._query_start[members].repeat(lengths) + _ordinals(lengths)
         self._tokens.append(rows)
-        start, end, size = run.start * self._block_size, run.end * self._block_size, self._tokens_per_tile
-        return [
-            _Segment(-1 - place - first, min(size, len(rows) - first), start, end, table, end, run.members[0])
-            for first in range(0, len(rows), size)
+        first = np.arange(0, len(rows), self._tokens_per_tile)
+        segments = np.empty((7, len(first)), dtype=np.int64)
+        segments[FIRST] = -1 - self._num_listed - first
+        segments[COUNT] = np.minimum(self._tokens_per_tile, len(rows) - first)
+        segments[START] = run.start * self._block_size
+        segments[END] = segments[SEEN_BY_FIRST] = run.end * self._block_size
+        segments[TABLE] = self._list_blocks(members[:1], np.array([run.start]), np.array([run.end]))
+        segments[OWNER] = members[0]
+        self._num_listed += len(rows)
+        return segments
+
+    def _own_segments(self, num_shared: LongArray) -> LongArray:
+        """Tiles of every request's queries, and its keys after the ``num_shared`` blocks that are read with others."""
+        tables = self._list_blocks(range(len(self._spans)), num_shared, -(-self._kv_len // self._block_size))
+        num_tiles = -(-self._query_len // self._tokens_per_tile)
+        owner = np.arange(len(self._spans)).repeat(num_tiles)
+        first = _ordinals(num_tiles) * self._tokens_per_tile
+        query_len = self._query_len[owner]
+        segments = np.empty((7, len(owner)), dtype=np.int64)
+        segments[FIRST] = self._query_start[owner] + first
+        segments[COUNT] = count = np.minimum(self._tokens_per_tile, query_len - first)
+        segments[START] = num_shared[owner] * self._block_size
+        segments[SEEN_BY_FIRST] = seen = self._kv_len[owner] - query_len + first + 1
+        segments[END] = seen + count - 1
+        segments[TABLE] = tables[owner]
+        segments[OWNER] = owner
+        return segments
+
+    def _list_blocks(self, members: Sequence[int], first: LongArray, end: LongArray) -> LongArray:
+        """Append blocks ``[first, end)`` of requests' tables. Returns where the block 0 of each would stand."""
+        cuts = zip(members, first.tolist(), end.tolist(), strict=True)
+        self._blocks += [
+            np.asarray(self._spans[member].block_table[start:stop], dtype=np.int32) for member, start, stop in cuts
         ]
+        ends = self._num_blocks + (end - first).cumsum()
+        self._num_blocks = int(ends[-1]) if len(ends) else self._num_blocks
+        places: LongArray = ends - end
+        return places
 
-    def _list_blocks(self, span: SequenceSpan, first: int, end: int) -> int:
-        """Append blocks ``[first, end)`` of a request's table. Returns where its block 0 would stand."""
-        place, self._num_blocks = self._num_blocks - first, self._num_blocks + end - first
-        self._blocks.append(np.asarray(span.block_table[first:end], dtype=np.int32))
-        return place
+    def _num_parts_before(self, owner: LongArray, num_parts: LongArray) -> LongArray:
+        """How many parts the queries of each segment have before it."""
+        so_far = np.zeros(len(self._spans), dtype=np.int64)
+        before = np.empty_like(num_parts)
+        done = 0
+        for members, num_segments in self._runs:  # the segments of a run are of the same length, so of as many parts
+            before[done : done + num_segments] = so_far[members[0]]
+            so_far[members] += num_parts[done]
+            done += num_segments
+        before[done:] = so_far[owner[done:]]
+        return before
 
-    @staticmethod
-    def _cut(segment: _Segment, piece: int, before: int, tasks: list[tuple[int, ...]]) -> int:
-        """Append the segment as tasks of ``piece`` keys, cut at multiples of it. Returns their number."""
-        starts = range(segment.start, segment.end, piece)
-        for ordinal, start in enumerate(starts, before):
-            end = min(start + piece, segment.end)
-            tasks.append((segment.first, segment.count, start, end, segment.table, ordinal, segment.seen_by_first, 0))
-        return len(starts)
+    def _part_starts(self, segments: LongArray, num_parts: LongArray) -> IntArray:
+        """``num_parts``: those of each segment and before it, which for the requests' own are all."""
+        own = sum(num_segments for _, num_segments in self._runs)
+        first, count = segments[FIRST, own:], segments[COUNT, own:]
+        num_parts_of = np.zeros(self._num_tokens, dtype=np.int64)
+        num_parts_of[first.repeat(count) + _ordinals(count)] = num_parts[own:].repeat(count)
+        num_parts_of[num_parts_of == 1] = 0
+        starts = np.zeros(self._num_tokens + 1, dtype=np.int32)
+        num_parts_of.cumsum(out=starts[1:])
+        return starts
+
+
+def _cut(segments: LongArray, pieces: LongArray, num_parts: LongArray, num_before: LongArray) -> IntArray:
+    """Tasks of ``pieces`` keys, ``[N, TASK_WORDS]``, the longest first: none is left alone at the end."""
+    of = np.arange(len(pieces)).repeat(num_parts)
+    nth, size, picked = _ordinals(num_parts), pieces[of], segments[:, of]
+    start = picked[START] + nth * size
+    end = np.minimum(start + size, picked[END])
+    tasks = np.empty((len(of), TASK_WORDS), dtype=np.int32)
+    tasks[:, 0:2] = picked[FIRST : COUNT + 1].T
+    tasks[:, 2], tasks[:, 3] = start, end
+    tasks[:, 4] = picked[TABLE] + tasks.size  # block tables stand behind the tasks
+    tasks[:, 5] = num_before[of] + nth
+    tasks[:, 6], tasks[:, 7] = picked[SEEN_BY_FIRST], 0
+    longest_first: IntArray = tasks[(start - end).argsort(kind="stable")]
+    return longest_first
+
+
+def _ordinals(counts: LongArray) -> LongArray:
+    """``0, 1, ..., count - 1`` for every count, one after another."""
+    ends = counts.cumsum()
+    ordinals: LongArray = np.arange(ends[-1] if len(ends) else 0) - (ends - counts).repeat(counts)
+    return ordinals
