@@ -44,7 +44,7 @@ def compare(
     from anaphora.lab.comparison.compare import comparison_as_json, judge
     from anaphora.lab.comparison.conditions import Condition
     from anaphora.lab.comparison.tables import NOTE, differences_tables
-    from anaphora.lab.load.records import RECORDS_FILE as LOAD_RECORDS_FILE
+    from anaphora.lab.load.record_file import RECORDS_FILE as LOAD_RECORDS_FILE
     from anaphora.report.terminal import print_table
     from anaphora.traces.records import read_run
 

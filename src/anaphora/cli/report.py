@@ -20,8 +20,9 @@ def report(
     """Make results, tables, figures and report.html again from records.jsonl."""
     from rich.console import Console
 
-    from anaphora.errors import ConfigError, TraceError
-    from anaphora.lab.load.records import RECORDS_FILE as LOAD_FILE
+    from anaphora.errors import TraceError
+    from anaphora.lab.load.record_file import RECORDS_FILE as LOAD_FILE
+    from anaphora.lab.load.record_file import read_load
     from anaphora.lab.load.report import print_load, write_load
     from anaphora.lab.report import write_report
     from anaphora.lab.report.languages import language_of
@@ -31,9 +32,8 @@ def report(
     if not folder.is_dir():
         raise TraceError(f"{folder} is no folder: give a report folder of `anaphora bench`")
     if (folder / LOAD_FILE).exists():
-        if lang not in (None, "en"):
-            raise ConfigError("reports of load are in English only: leave out --lang")
-        print_load(write_load(folder), Console())
+        language = language_of(lang or str(read_load(folder).header.settings.get("lang", "en")))
+        print_load(write_load(folder, language), Console(), language)
     else:
         code = lang or str(read_run(folder).header.settings.get("lang", "en"))
         language = language_of(code)

@@ -9,14 +9,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from anaphora.checkpoints import find_checkpoint
 from anaphora.errors import TargetError
 from anaphora.lab import environment
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.calibration.calibrate import as_json, calibrate
 from anaphora.lab.calibration.timed_server import Timing
 from anaphora.lab.dialects import dialect_named
-from anaphora.lab.dry_run import NoTokenizer, plan_dry
 from anaphora.lab.options import OURS, STARTED_FOR_THE_RUN, BenchOptions
 from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
@@ -28,7 +26,6 @@ from anaphora.lab.targets.launch import LaunchCommand, ours
 from anaphora.lab.targets.managed import ManagedServer, free_port
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.targets.tokenizer import LocalTokenizer
-from anaphora.report.tables import Table
 from anaphora.traces.records import RECORDS_FILE, RecordWriter, Resumption, Run, RunHeader
 
 _CALIBRATION = Timing(first_delay_ms=20.0, num_events=4, interval_ms=5.0)
@@ -42,28 +39,6 @@ async def run_bench(options: BenchOptions, folder: Path, observer: Observer, *, 
         writer = stack.enter_context(RecordWriter(folder / RECORDS_FILE, resumes=resumed is not None))
         servers = await open_servers(options, folder, stack, observer)
         await measure(options, servers, writer, observer, resumed)
-
-
-async def dry_run(options: BenchOptions, note: Callable[[str], None]) -> Table:
-    """What the run would send. Only a server that stands already is asked, and only to list its models and to
-    tokenise."""
-    async with AsyncExitStack() as stack:
-        tokenizer, max_model_len = await _dry_tokenizer(options, stack, note)
-        prices = None if options.target == OURS else _endpoint(options).prices
-        return await plan_dry(options, tokenizer, max_model_len, note, prices)
-
-
-async def _dry_tokenizer(
-    options: BenchOptions, stack: AsyncExitStack, note: Callable[[str], None]
-) -> tuple[PromptTokenizer, int | None]:
-    named = LocalTokenizer.of_model(options.tokenizer) if options.tokenizer else None
-    if options.target != OURS:
-        target = await _find(options, stack, note)
-        return named or target, target.max_model_len
-    if options.launch is not None:
-        return named or NoTokenizer(), None
-    checkpoint = find_checkpoint(options.model, needs_weights=False)
-    return named or LocalTokenizer.of_model(str(checkpoint.path)), checkpoint.config.max_position_embeddings
 
 
 async def open_servers(
@@ -143,21 +118,22 @@ async def _start(
 
 
 async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Notes) -> OpenAITarget:
-    target = await _find(options, stack, observer.waiting)
+    target = await find_target(options, stack, observer.waiting)
     await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
     return target
 
 
-async def _find(options: BenchOptions, stack: AsyncExitStack, on_wait: Callable[[str], None]) -> OpenAITarget:
+async def find_target(options: BenchOptions, stack: AsyncExitStack, on_wait: Callable[[str], None]) -> OpenAITarget:
     """The one server of a URL or a profile, without a chat being asked of it."""
-    endpoint = _endpoint(options)
+    endpoint = endpoint_for(options)
     target = endpoint.target()
     await target.wait_until_ready(limit_s=options.wait_s, on_wait=on_wait)
     await _prepare(target, endpoint.model, stack)
     return target
 
 
-def _endpoint(options: BenchOptions) -> Endpoint:
+def endpoint_for(options: BenchOptions) -> Endpoint:
+    """Where a URL or a profile leads."""
     return endpoint_of(options.target, model=options.model, api_key_env=options.api_key_env, kind=options.kind)
 
 
@@ -170,7 +146,7 @@ async def _prepare(target: OpenAITarget, model: str | None, stack: AsyncExitStac
 
 async def describe(options: BenchOptions, target: OpenAITarget, cache_settings: Mapping[str, Any]) -> dict[str, Any]:
     """Who is measured, as the records' header says it."""
-    endpoint = None if options.target == OURS else _endpoint(options)
+    endpoint = None if options.target == OURS else endpoint_for(options)
     return {
         "kind": target.dialect.title,
         "kind_is": "said" if target.is_forced else "detected",

@@ -2,14 +2,18 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from anaphora.checkpoints import find_checkpoint
 from anaphora.errors import TargetError
+from anaphora.lab.bench import endpoint_for, find_target
 from anaphora.lab.money import Prices, Tokens, cost
-from anaphora.lab.options import BenchOptions
+from anaphora.lab.options import OURS, BenchOptions
 from anaphora.lab.planning import Plan, make_plan
 from anaphora.lab.targets.base import ChatRequest, Message, PromptTokenizer, Reply, Tool
+from anaphora.lab.targets.tokenizer import LocalTokenizer
 from anaphora.report.tables import Table
 from anaphora.traces.records import CounterReading
 
@@ -62,6 +66,35 @@ class SilentTarget:
 
     async def cache_settings(self) -> Mapping[str, Any]:
         return {}
+
+
+async def dry_run(options: BenchOptions, note: Callable[[str], None]) -> Table:
+    """What the run would send. Only a server that stands already is asked, and only to list its models and to
+    tokenise."""
+    async with AsyncExitStack() as stack:
+        tokenizer, max_model_len, prices = await dry_target(options, stack, note)
+        return await plan_dry(options, tokenizer, max_model_len, note, prices)
+
+
+async def dry_target(
+    options: BenchOptions, stack: AsyncExitStack, note: Callable[[str], None]
+) -> tuple[PromptTokenizer, int | None, Prices | None]:
+    """What a dry run needs of its target: the tokenizer, the context's length if it is known, and the prices."""
+    prices = None if options.target == OURS else endpoint_for(options).prices
+    return *await _dry_tokenizer(options, stack, note), prices
+
+
+async def _dry_tokenizer(
+    options: BenchOptions, stack: AsyncExitStack, note: Callable[[str], None]
+) -> tuple[PromptTokenizer, int | None]:
+    named = LocalTokenizer.of_model(options.tokenizer) if options.tokenizer else None
+    if options.target != OURS:
+        target = await find_target(options, stack, note)
+        return named or target, target.max_model_len
+    if options.launch is not None:
+        return named or NoTokenizer(), None
+    checkpoint = find_checkpoint(options.model, needs_weights=False)
+    return named or LocalTokenizer.of_model(str(checkpoint.path)), checkpoint.config.max_position_embeddings
 
 
 async def plan_dry(

@@ -37,8 +37,7 @@ async def expect(
     enough = sum(
         (len(tokens) + trial.request.max_tokens) // block_size + 2 for tokens, trial in zip(ids, trials, strict=True)
     )
-    num_blocks = _positive(cache.get("num_gpu_blocks")) or enough
-    config = _cache_config(num_blocks, block_size, str(cache.get("eviction_policy", LEAST_RECENTLY_USED)))
+    config = cache_config(cache, num_blocks_of(cache) or enough)
     looked_up = [number for number, trial in enumerate(trials) if trial.arm == "on" or mechanism is not Mechanism.FLAG]
     namespaces = _namespaces(trials)
     ledgers = predict([(namespaces[n], ids[n], trials[n].request.max_tokens) for n in looked_up], config)
@@ -52,8 +51,15 @@ def _namespaces(trials: Sequence[Trial]) -> list[Namespace]:
     return [Namespace(f"{n}/{trial.request.cache_salt or ''}") for n, trial in zip(num_resets, trials, strict=True)]
 
 
-def _cache_config(num_blocks: int, block_size: int, policy: str) -> CacheConfig:
-    """With the policy that our own server publishes. One that we do not have is taken for the usual one."""
+def num_blocks_of(settings: Mapping[str, Any]) -> int | None:
+    """How many blocks a server publishes to have; ``None`` where it does not tell."""
+    return _positive(settings.get("num_gpu_blocks"))
+
+
+def cache_config(settings: Mapping[str, Any], num_blocks: int) -> CacheConfig:
+    """A cache of so many blocks, with the block size and the policy that the server publishes. A policy that we do not
+    have is taken for the usual one."""
+    block_size, policy = block_size_of(settings), str(settings.get("eviction_policy", LEAST_RECENTLY_USED))
     try:
         return CacheConfig(num_blocks=num_blocks, block_size=block_size, eviction_policy=policy)
     except ConfigError:

@@ -33,10 +33,8 @@ def rest_of(plan: Plan, run: Run, header: RunHeader) -> Plan:
     ``header`` is what the same command would write now. Raises :class:`ConfigError` where settings or target are not
     those of the run.
     """
-    _expect_same(
-        "setting", run.header.settings, _as_read(header.settings), [k for k in header.settings if k not in _MAY_DIFFER]
-    )
-    _expect_same("target's", run.header.target, _as_read(header.target), _SAME_TARGET)
+    expect_same_settings(run.header.settings, header.settings)
+    expect_same_target(run.header.target, header.target)
     done = [record for record in run.requests if record.phase != "warmup"]
     if [_place(record) for record in done] != [_place(trial) for trial in plan.trials[: len(done)]]:
         raise ConfigError("the run's requests are not those of this plan: it cannot be resumed")
@@ -48,6 +46,16 @@ def rest_of(plan: Plan, run: Run, header: RunHeader) -> Plan:
         trials=[_unseen(trial, len(done)) for trial in plan.trials[len(done) :]],
         expected=plan.expected[len(done) :],
     )
+
+
+def expect_same_settings(stored: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises :class:`ConfigError` with the first setting that is not as it was; what may differ is left out."""
+    _expect_same("setting", stored, _as_read(now), [name for name in now if name not in _MAY_DIFFER])
+
+
+def expect_same_target(stored: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """The same of the server that is asked."""
+    _expect_same("target's", stored, _as_read(now), _SAME_TARGET)
 
 
 def _unseen(trial: Trial, num_done: int) -> Trial:

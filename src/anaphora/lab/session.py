@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from anaphora.errors import ConfigError, TraceError
-from anaphora.lab.bench import dry_run, run_bench
+from anaphora.lab.bench import run_bench
+from anaphora.lab.dry_run import dry_run
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.progress import Progress
 from anaphora.lab.report import write_report

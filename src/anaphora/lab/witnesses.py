@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 from anaphora.lab.counters import difference, total
 from anaphora.lab.usage import read_usage
-from anaphora.traces.records import CounterReading, RequestRecord
+from anaphora.traces.records import Arm, CounterReading, RequestRecord
 
+OTHER_LENGTH = "another token count than predicted: the template or tokenizer differs"
+WITHIN_ONE_BLOCK = "within one block: rounding or the last token"
+HIDDEN = "hidden by the server"
 WITNESSES = ("usage", "metrics", "predicted")
 Share = tuple[float, float]
 """Cached tokens, of so many."""
@@ -101,21 +104,22 @@ def gap_of(record: RequestRecord, block_size: int) -> str | None:
     if predicted is None:
         return "no tokenizer, so no prediction"
     if usage.num_prompt_tokens is not None and usage.num_prompt_tokens != record.num_prompt_tokens:
-        return "another token count than predicted: the template or tokenizer differs"
+        return OTHER_LENGTH
     if usage.num_cached_tokens is None:
-        return "hidden by the server"
-    return _gap_to_prediction(usage.num_cached_tokens - predicted, record, block_size) or _gap_to_counters(
+        return HIDDEN
+    return gap_to_prediction(usage.num_cached_tokens - predicted, record.arm, block_size) or _gap_to_counters(
         record, usage.num_cached_tokens
     )
 
 
-def _gap_to_prediction(gap: int, record: RequestRecord, block_size: int) -> str | None:
+def gap_to_prediction(gap: int, arm: Arm, block_size: int) -> str | None:
+    """The class of so many cached tokens more than predicted; ``None`` for none."""
     if gap == 0:
         return None
-    if record.arm == "off" and gap > 0:
+    if arm == "off" and gap > 0:
         return "hit although it should miss: the cache was not out of reach"
     if abs(gap) <= block_size:
-        return "within one block: rounding or the last token"
+        return WITHIN_ONE_BLOCK
     if gap > 0:
         return "more than predicted: left from earlier traffic"
     return "less than predicted: evicted, reset, or another replica"

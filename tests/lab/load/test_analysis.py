@@ -9,18 +9,8 @@ from hypothesis import strategies as st
 
 from anaphora.errors import TraceError
 from anaphora.lab.load.analysis import analyse
-from anaphora.lab.load.records import (
-    RECORDS_FILE,
-    Beat,
-    Line,
-    LoadRecord,
-    LoadRun,
-    LoadWriter,
-    Window,
-    as_line,
-    parse_line,
-    read_load,
-)
+from anaphora.lab.load.record_file import RECORDS_FILE, Line, LoadWriter, as_line, parse_line, read_load
+from anaphora.lab.load.records import Beat, LoadRecord, LoadRun, Window
 from anaphora.lab.load.steady import Steady
 from anaphora.lab.load.timings import gaps_ms, tpot_ms, ttft_ms
 from anaphora.lab.load.verdict import doubts, refusal

@@ -14,7 +14,7 @@ import pytest
 
 from anaphora.cli.main import run
 from anaphora.lab.load.capacity import Capacity
-from anaphora.lab.load.records import RECORDS_FILE, read_load
+from anaphora.lab.load.record_file import RECORDS_FILE, read_load
 from anaphora.lab.usage import read_usage
 from tests.lab.fakes import FakeServing
 from tests.lab.test_session import served

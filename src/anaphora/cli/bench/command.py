@@ -6,7 +6,7 @@ from dataclasses import fields
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args
 
-from anaphora.cli.bench.run_options import RunOptions, is_about_target
+from anaphora.cli.bench.run_options import RunOptions, is_about_target, refuse_two_ways
 from anaphora.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 
 OwnOptions: TypeAlias = "Callable[..., ExperimentSettings]"
 """Takes an experiment's own options by keyword and makes its settings; its docstring is the command's help."""
-
-
-_PLANNED_ONLY = ("resume", "dry_run")
-"""Options of experiments whose requests are all planned beforehand."""
 
 
 def run_experiments(settings: "Sequence[ExperimentSettings]", run: RunOptions) -> None:
@@ -28,8 +24,7 @@ def run_experiments(settings: "Sequence[ExperimentSettings]", run: RunOptions) -
     options = run.bench_options(*settings)
     if run.compare is not None and (run.resume is not None or run.dry_run):
         raise ConfigError("--compare measures two targets: leave out --resume and --dry-run, or ask of one target")
-    if run.resume is not None and run.dry_run:
-        raise ConfigError("--dry-run shows a whole run: leave out --resume")
+    refuse_two_ways(run)
     if run.compare is not None:
         run_pair(options, run.compare, run.out)
     elif run.dry_run:
@@ -54,8 +49,7 @@ def command_of(
         for own in experiments
         for parameter in signature(own).parameters.values()
     ]
-    shared = [one for one in _shared_parameters() if run_them is run_experiments or one.name not in _PLANNED_ONLY]
-    command.__signature__ = Signature([*own_parameters, *shared])  # type: ignore[attr-defined]
+    command.__signature__ = Signature([*own_parameters, *_shared_parameters()])  # type: ignore[attr-defined]
     command.__doc__ = help_text or experiments[0].__doc__
     return command
 

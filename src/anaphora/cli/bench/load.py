@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anaphora.cli.bench.run_options import refuse_two_ways
 from anaphora.cli.numbers import parse_decimals, parse_numbers
 from anaphora.errors import ConfigError
 
@@ -129,10 +130,14 @@ def load(
 
 def run_load(settings: list[Any], run: "RunOptions") -> None:
     """Measure what the settings ask."""
-    from anaphora.lab.load.session import run_load_session
+    from anaphora.lab.load.session import run_dry_load, run_load_session
 
     if run.compare is not None:
         raise ConfigError("--compare is for switch and gradient: measure load on each, and read the two reports")
     if run.arms.value == "reset":
         raise ConfigError("--arms reset empties the cache between requests, not under many at once: use another --arms")
-    run_load_session(run.bench_options(), settings[0], run.out)
+    refuse_two_ways(run)
+    if run.dry_run:
+        run_dry_load(run.bench_options(), settings[0])
+    else:
+        run_load_session(run.bench_options(), settings[0], run.out, resumes=run.resume)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from anaphora.cli.target_options import kind_option
+from anaphora.errors import ConfigError
 
 if TYPE_CHECKING:
     from anaphora.lab.experiments.base import ExperimentSettings
@@ -148,6 +149,12 @@ class RunOptions:
             wait_s=self.wait,
             server_options=tuple(self.server_option or ()),
         )
+
+
+def refuse_two_ways(run: RunOptions) -> None:
+    """Raises :class:`ConfigError` where a run is to be shown and gone on with at once."""
+    if run.resume is not None and run.dry_run:
+        raise ConfigError("--dry-run shows a whole run: leave out --resume")
 
 
 def is_about_target(entry: "Field[Any]") -> bool:

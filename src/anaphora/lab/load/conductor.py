@@ -15,7 +15,7 @@ from anaphora.lab.clock import Clock
 from anaphora.lab.load import worker
 from anaphora.lab.load.crew import Crew
 from anaphora.lab.load.jobs import Job
-from anaphora.lab.load.records import Beat, LoadRecord, Stage, Window
+from anaphora.lab.load.records import INTERRUPTED, Beat, LoadRecord, Stage, Window
 from anaphora.lab.load.tally import Pacing, Tally
 from anaphora.traces.records import CounterReading
 
@@ -48,7 +48,7 @@ class Conductor:
         """Run a stage from end to end and write its window, also where it is cut short."""
         tally = Tally.of(stage, jobs)
         before = await self.read_counters()
-        stopped: str | None = "the run was stopped"
+        stopped: str | None = INTERRUPTED
 
         def take(value: LoadRecord | Beat) -> None:
             self.write(value)

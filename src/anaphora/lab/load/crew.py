@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from anaphora.errors import TargetError
 from anaphora.lab.load import worker
 from anaphora.lab.load.jobs import Job, encode_job
-from anaphora.lab.load.records import Beat, LoadRecord, parse_line
+from anaphora.lab.load.record_file import parse_line
+from anaphora.lab.load.records import Beat, LoadRecord
 
 _STOP_LIMIT_S = 10.0
 _LINE_LIMIT = 64 << 20

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from anaphora.lab.counters import difference, total
 from anaphora.lab.load.records import LoadRecord
 from anaphora.lab.load.steady import Steady
 from anaphora.lab.usage import read_usage
@@ -21,11 +22,5 @@ def hit_rate_of_usage(records: Sequence[LoadRecord]) -> float | None:
 def hit_rate_of_counters(stages: Sequence[Steady]) -> float | None:
     """Per cent, by what the server's counters grew over whole stages, warm-up and cool-down included; ``None`` where
     they are missing or were replaced meanwhile."""
-    queried = cached = 0.0
-    for one in stages:
-        before, after = one.window.counters_before, one.window.counters_after
-        if before is None or after is None or (before.family, before.unit) != (after.family, after.unit):
-            return None
-        queried += after.queried - before.queried
-        cached += after.cached - before.cached
-    return 100 * cached / queried if queried > 0 and cached >= 0 else None
+    grown = total(difference(one.window.counters_before, one.window.counters_after) for one in stages)
+    return 100 * grown.cached / grown.queried if grown is not None and grown.queried > 0 else None

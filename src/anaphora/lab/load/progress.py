@@ -4,9 +4,9 @@ from collections import deque
 
 from rich.console import Console
 
+from anaphora.lab.load.levels import level_name
 from anaphora.lab.load.planning import LoadPlan
 from anaphora.lab.load.records import LoadRecord, Stage
-from anaphora.lab.load.report.words import level_name
 from anaphora.lab.load.timings import ttft_ms
 from anaphora.lab.progress import duration
 from anaphora.lab.progress_bar import ProgressBar

@@ -1,22 +1,19 @@
-"""Raw records of a load run, in JSON lines: what was asked, then every request, window and beat as they come.
+"""Raw records of a load run: what was asked, then every request, window and beat as they come.
 
-``run`` is the first line. ``request`` lines come in the order in which requests ended; ``window`` closes a stage and
-says which part of it counts; ``beat`` lines tell once a second how busy a sending process was. Times are readings of
-the machine's monotonic clock in nanoseconds, which all its processes share; unknown is ``null``.
+Times are readings of the machine's monotonic clock in nanoseconds, which all its processes share; unknown is ``None``.
+How they are kept: :mod:`anaphora.lab.load.record_file`.
 """
 
 import dataclasses
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
-from anaphora.errors import TraceError
-from anaphora.traces import line_file
 from anaphora.traces.records import Arm, CounterReading
 
 FORMAT_VERSION = 1
-RECORDS_FILE = "load.jsonl"
+
+INTERRUPTED = "the run was stopped"
+"""Why a stage ended before its time when the run did."""
 
 Loop = Literal["closed", "open", "replay"]
 
@@ -93,6 +90,31 @@ class Beat:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StagePrediction:
+    """What the cache core itself would have served of a stage's requests, in the order in which they were sent.
+
+    ``numbers``, ``prompt_tokens`` and ``cached_tokens`` run side by side, one entry a request. ``reason``: why nothing
+    was predicted; they are empty then. ``prompt_tokens`` alone are empty where a server without a cache makes the
+    answer 0 whatever is asked.
+    """
+
+    stage: int
+    reason: str | None
+    block_size: int
+    numbers: tuple[int, ...] = ()
+    prompt_tokens: tuple[int, ...] = ()
+    cached_tokens: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResumption:
+    """Here a run that was cut short went on, with these stages: what was recorded of them before counts no more."""
+
+    started_at: str
+    stages: tuple[Stage, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LoadHeader:
     """What was asked, of whom, and on which machine. ``stages`` in the order of running."""
 
@@ -107,63 +129,11 @@ class LoadHeader:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadRun:
-    """A records file as read back."""
+    """A records file as read back: of every stage, its last try. The header's stages are those that were run."""
 
     header: LoadHeader
     requests: tuple[LoadRecord, ...]
     windows: tuple[Window, ...]
     beats: tuple[Beat, ...]
-
-
-Line = LoadHeader | LoadRecord | Window | Beat
-_KINDS: Mapping[str, type[Line]] = {"run": LoadHeader, "request": LoadRecord, "window": Window, "beat": Beat}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
-
-
-def as_line(value: Line) -> str:
-    """One line of the file, without its end."""
-    return line_file.as_line(_NAMES[type(value)], value)
-
-
-class LoadWriter(line_file.LineWriter):
-    """Writes the lines of a load run."""
-
-    def write(self, value: Line) -> None:
-        """One more line."""
-        self.write_line(as_line(value))
-
-
-def read_load(folder: Path) -> LoadRun:
-    """The records of a load run's folder. A last line that was cut off in the middle of writing is left out.
-
-    Raises:
-        TraceError: the file cannot be read, or a line is none of ours, with its number.
-    """
-    path = folder / RECORDS_FILE
-    values = list(line_file.read_lines(path, parse_line, of="a load run", command="anaphora bench load"))
-    if not values or not isinstance(values[0], LoadHeader):
-        raise TraceError(f"{path} does not begin with its run line: it is not a records file of `anaphora bench load`")
-    return LoadRun(
-        values[0],
-        tuple(value for value in values if isinstance(value, LoadRecord)),
-        tuple(value for value in values if isinstance(value, Window)),
-        tuple(value for value in values if isinstance(value, Beat)),
-    )
-
-
-def parse_line(line: str) -> Line:
-    """A line as written by :func:`as_line`. Raises :class:`ValueError`, :class:`TypeError` or :class:`KeyError`."""
-    value = json.loads(line)
-    kind = _KINDS.get(value.pop("kind"))
-    if kind is None:
-        raise ValueError("unknown kind of line")
-    if kind is LoadRecord:
-        value["token_offsets_ns"] = tuple(value["token_offsets_ns"])
-    elif kind is Window:
-        for name in ("counters_before", "counters_after"):
-            value[name] = None if value[name] is None else CounterReading(**value[name])
-    elif kind is LoadHeader:
-        if value["format_version"] != FORMAT_VERSION:
-            raise ValueError(f"format version {value['format_version']}, this release reads {FORMAT_VERSION}")
-        value["stages"] = tuple(Stage(**stage) for stage in value["stages"])
-    return kind(**value)
+    predictions: tuple[StagePrediction, ...] = ()
+    resumptions: tuple[LoadResumption, ...] = ()

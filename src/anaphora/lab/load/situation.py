@@ -39,12 +39,14 @@ class Situation:
     proof: ArmsProof
     capacity: Capacity
     note: Callable[[str], None]
+    num_resumed: int = 0
+    """How often the run was resumed: what is sent again has other words, which no server has seen."""
 
     def asking(self, stage: Stage, ignores_eos: bool) -> Asking:
         """What all requests of a stage have in common."""
         return Asking(
             model=self.model,
-            seed=f"{self.run_id}/{stage.round}/{stage.level:g}",
+            seed=f"{self.run_id}/{stage.round}/{stage.level:g}" + f"/again-{self.num_resumed}" * bool(self.num_resumed),
             mechanism=self.proof.mechanism,
             must_miss=stage.arm == "off",
             ignores_eos=ignores_eos,

@@ -1,5 +1,6 @@
 """Whether a load run's numbers can be trusted: checks made from its records, each with what was seen."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -9,11 +10,15 @@ from anaphora.lab.arms import Mechanism
 from anaphora.lab.check import Check
 from anaphora.lab.load.capacity import LIMIT_MS
 from anaphora.lab.load.records import LoadRecord, LoadRun
+from anaphora.lab.load.witnesses import STILL_COMPUTED
 from anaphora.lab.time_checks import quiet_machine
 from anaphora.lab.usage import read_usage
+from anaphora.lab.witnesses import WITHIN_ONE_BLOCK
 
 _FEW = 0.1
 _WITNESSES_APART = 0.1
+_EXPLAINED = {STILL_COMPUTED, WITHIN_ONE_BLOCK}
+"""Differences between usage and prediction that say nothing against either."""
 _NAMES = (
     "server fell behind",
     "load ended early",
@@ -27,8 +32,9 @@ _NAMES = (
 Load = Mapping[str, Any]
 
 
-def checks(run: LoadRun, load: Load) -> list[dict[str, Any]]:
-    """All checks, in the order in which a doubting reader asks."""
+def checks(run: LoadRun, load: Load, witnesses: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """All checks, in the order in which a doubting reader asks. ``witnesses``: see
+    :func:`~anaphora.lab.load.witnesses.witnesses_of`."""
     arm_of = {stage.number: stage.arm for stage in run.header.stages}
     good = [record for record in run.requests if record.error is None]
     by_arm = {arm: [r for r in good if arm_of[r.stage] == arm] for arm in ("on", "off")}
@@ -40,6 +46,7 @@ def checks(run: LoadRun, load: Load) -> list[dict[str, Any]]:
         lambda: off_missed(mechanism, [read_usage(record.usage) for record in by_arm["off"]]),
         lambda: _on_hit(by_arm["on"]),
         lambda: _witnesses(load),
+        lambda: _as_predicted(witnesses),
         lambda: _streamed(good),
         lambda: _warm_connections(good),
         lambda: quiet_machine(run.header.environment),
@@ -109,6 +116,24 @@ def _witnesses(load: Load) -> Check:
     far = apart[worst] > _WITNESSES_APART
     more = ": others may have asked the server meanwhile, or it counts otherwise" if far else ""
     return Check("witnesses agree", "warning" if far else "ok", seen + more)
+
+
+def _as_predicted(witnesses: Sequence[Mapping[str, Any]]) -> Check:
+    """Usage against prediction, request by request; what is not predicted is said with its reason."""
+    name = "hits as predicted"
+    known = [row for row in witnesses if row["predicted"] is not None and row["usage"] is not None]
+    reasons = list(dict.fromkeys(row["not_predicted"] for row in witnesses if row["not_predicted"] is not None))
+    if not known:
+        return Check(name, "unknown", f"not predicted: {'; '.join(reasons)}" if reasons else "no witness speaks")
+    parted: Counter[str] = Counter()
+    for row in known:
+        parted.update(row["gaps"])
+    usage, predicted = (sum(row[witness][0] for row in known) for witness in ("usage", "predicted"))
+    if not parted:
+        return Check(name, "ok", f"to the token, in every answered request: {usage:,.0f} cached tokens")
+    seen = [f"{usage:,.0f} cached tokens, {predicted:,.0f} were predicted"]
+    seen += [f"{number:,} × {gap}" for gap, number in parted.items()]
+    return Check(name, "ok" if set(parted) <= _EXPLAINED else "warning", "; ".join(seen))
 
 
 def _streamed(good: Sequence[LoadRecord]) -> Check:

@@ -16,7 +16,8 @@ from anaphora.errors import AnaphoraError
 from anaphora.lab.lag import LoopLag
 from anaphora.lab.load.jobs import decode_job
 from anaphora.lab.load.loops import Sender
-from anaphora.lab.load.records import Beat, as_line
+from anaphora.lab.load.record_file import as_line
+from anaphora.lab.load.records import Beat
 from anaphora.lab.load.streams import Streams
 
 READY, OVERFLOW, GO, STOP, ABORT = "ready", "overflow", "go", "stop", "abort"

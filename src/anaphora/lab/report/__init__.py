@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
+from anaphora.lab.report.figure_files import keep_figure
 from anaphora.lab.report.languages import ENGLISH, Language
 from anaphora.lab.report.page import page
 from anaphora.lab.report.presentations import figures_of, presented
 from anaphora.lab.results import results_of
-from anaphora.report.figures import inline_svg, save, styled
-from anaphora.report.language import figure_in
+from anaphora.report.figures import styled
 from anaphora.traces.records import RequestRecord, read_run
 
 
@@ -42,20 +40,8 @@ def _write_all(folder: Path, results: Mapping[str, Any], records: Sequence[Reque
     for stem, (name, figure, findings) in figures_of(results).items():
         with styled():
             picture = figure.draw(findings, [record for record in records if record.experiment == name])
-        drawn[stem] = _keep(picture, folder / stem, language)
+        drawn[stem] = keep_figure(picture, folder / stem, language)
     (folder / "report.html").write_text(page(results, drawn, language=language), "utf-8")
-
-
-def _keep(picture: Figure, stem: Path, language: Language) -> str:
-    """Save a figure as files, and return it for the page. Files need a font that has the letters; a page's reader has
-    one."""
-    if language.can_be_drawn:
-        figure_in(picture, language.say)
-        save(picture, stem)
-        return inline_svg(picture)
-    save(picture, stem)
-    figure_in(picture, language.say)
-    return inline_svg(picture)
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -8,13 +8,13 @@ from anaphora.lab.report.words import count, percent
 from anaphora.report.tables import Table
 
 
-def money_tables(results: Mapping[str, Any]) -> Sequence[Table]:
-    """One table where prices are known, else none."""
+def money_tables(results: Mapping[str, Any], *, of: str = "experiment") -> Sequence[Table]:
+    """One table where prices are known, else none. ``of``: what the rows are."""
     money = results.get("money")
-    return () if money is None else (_table(money),)
+    return () if money is None else (_table(money, of),)
 
 
-def _table(money: Mapping[str, Any]) -> Table:
+def _table(money: Mapping[str, Any], of: str) -> Table:
     prices = Prices.from_stored(money["prices"])
     rows = tuple(
         (
@@ -30,7 +30,7 @@ def _table(money: Mapping[str, Any]) -> Table:
     )
     unit = prices.currency
     columns = (
-        "<experiment",
+        f"<{of}",
         "prompt tokens",
         "cached",
         "output tokens",
@@ -51,4 +51,11 @@ def _note(money: Mapping[str, Any], prices: Prices) -> str:
     listed = ", ".join(f"{name} {'as input' if price is None else f'{price:,.10g}'}" for name, price in said.items())
     silent = sum(row["num_requests"] - row["num_told"] for row in money["rows"])
     unknown = f"; {silent} requests do not tell their tokens and are in no mean" if silent else ""
-    return f"{prices.currency} for a million tokens: {listed}; means over the on-requests without the first{unknown}"
+    whole = money["whole_run"]
+    paid = (
+        ""
+        if whole["cost"] is None
+        else f"\nall {whole['num_told']:,} requests of this run, warm-up and both arms: {amount(whole['cost'])} "
+        f"{prices.currency}"
+    )
+    return f"{prices.currency} for a million tokens: {listed}; {money['means_over']}{unknown}{paid}"

@@ -78,10 +78,11 @@ def _asked(results: Mapping[str, Any], say: Say) -> str:
         "Prompts were new in this run, and the warm-up used others.",
         *([] if settings["exact_lengths"] else ["Prompt lengths were estimated, for want of the target's tokenizer."]),
     ]
-    return f"<ul>{questions}</ul>{_paragraph(facts, lambda text: escape(say(text)))}{_paragraph(_TERMS, say)}"
+    return f"<ul>{questions}</ul>{paragraph(facts, lambda text: escape(say(text)))}{paragraph(_TERMS, say)}"
 
 
-def _paragraph(sentences: Sequence[str], say: Say) -> str:
+def paragraph(sentences: Sequence[str], say: Say) -> str:
+    """HTML of sentences, each said by ``say``, which escapes what is to be escaped."""
     return f"<p>{' '.join(map(say, sentences))}</p>"
 
 
@@ -90,7 +91,7 @@ def _witnesses(results: Mapping[str, Any], say: Say) -> str:
     shown = "".join(html_table(table_in(table, say)) for table in parts)
     parted = disagreements_table(results)
     single = foldable_table(parted, say) if parted.rows else ""
-    return f"{_paragraph(EXPLANATION, say)}{shown}{single}"
+    return f"{paragraph(EXPLANATION, say)}{shown}{single}"
 
 
 def trust_list(results: Mapping[str, Any], say: Say = english) -> str:
@@ -123,4 +124,4 @@ def environment_table(results: Mapping[str, Any]) -> str:
 
 
 def _again(results: Mapping[str, Any], say: Say) -> str:
-    return f"<pre><code>{escape(results['run']['settings']['command'])}</code></pre>{_paragraph(_AGAIN, say)}"
+    return f"<pre><code>{escape(results['run']['settings']['command'])}</code></pre>{paragraph(_AGAIN, say)}"

@@ -1,6 +1,6 @@
 """A report on the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -19,9 +19,15 @@ def print_report(results: Mapping[str, Any], console: Console, language: Languag
     say = language.say
     for table in tables_of(results):
         print_table(table_in(table, say), console)
-    for check in results["trust"]:
+    print_end(results["trust"], answer(results), console, language)
+
+
+def print_end(trust: Sequence[Mapping[str, Any]], found: str, console: Console, language: Language) -> None:
+    """The checks that warn, and the answer."""
+    say = language.say
+    for check in trust:
         if check["status"] == "warning":
             console.print(Text(f"! {say(check['name'])}: {say(check['seen'])}", style="yellow"))
-    console.print(Text(say(answer(results)), style="bold"))
+    console.print(Text(say(found), style="bold"))
     if not language.can_be_drawn:
         console.print(Text(say(_NO_FONT), style="dim"))

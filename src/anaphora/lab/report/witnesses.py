@@ -1,7 +1,7 @@
 """The three witnesses of a hit on the page: rates, sums of each arm with the classes of their gaps, and every request
 on which they part."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anaphora.lab.report.hit_rates import WITNESS_NAMES
@@ -36,7 +36,7 @@ def arms_table(results: Mapping[str, Any]) -> Table:
         (
             one["experiment"],
             one["arm"],
-            *(_share(one[witness]) for witness in WITNESS_NAMES),
+            *(share_of_tokens(one[witness]) for witness in WITNESS_NAMES),
             "; ".join(f"{count} × {gap}" for gap, count in one["gaps"].items()) or "they agree",
         )
         for one in results["witnesses"]["arms"]
@@ -64,5 +64,6 @@ def disagreements_table(results: Mapping[str, Any]) -> Table:
     return Table("Where the witnesses part, request by request", columns, tuple(rows), note)
 
 
-def _share(share: tuple[float, float] | None) -> str:
+def share_of_tokens(share: Sequence[float] | None) -> str:
+    """Cached tokens of so many, as one witness tells it."""
     return UNKNOWN if share is None else f"{share[0]:,.0f} of {share[1]:,.0f}"

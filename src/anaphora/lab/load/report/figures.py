@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from anaphora.lab.load.report.words import level_axis, level_name, limits_text
+from anaphora.lab.load.levels import level_name
+from anaphora.lab.load.report.words import level_axis, limits_text
 from anaphora.lab.report.drawing import COLOURS, subtitle
 from anaphora.report.colours import PAPER
 from anaphora.report.figures import styled

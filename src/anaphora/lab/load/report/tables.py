@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from anaphora.lab.load.levels import level_name
 from anaphora.lab.load.report import cell_tables
-from anaphora.lab.load.report.words import NONE, level_column, level_name, limits_text, rate_text
+from anaphora.lab.load.report.words import NONE, level_column, limits_text, rate_text
+from anaphora.lab.report.bills import money_tables
+from anaphora.lab.report.hit_rates import WITNESS_NAMES
+from anaphora.lab.report.witnesses import share_of_tokens
 from anaphora.lab.report.words import ms, signed_percent
 from anaphora.report.tables import Table
 
@@ -19,7 +23,7 @@ def tables_of(results: Mapping[str, Any]) -> list[Table]:
         tables.append(cell_tables.from_due(load))
     if load["slo"]:
         tables.append(cell_tables.goodput(load))
-    tables += [_change(load), _closing(load)]
+    tables += [_change(load), _closing(load), *money_tables(results, of="level")]
     return [table for table in tables if table.rows]
 
 
@@ -27,6 +31,39 @@ def details_of(results: Mapping[str, Any]) -> list[Table]:
     """What a page has room for beside."""
     load = results["load"]
     return [table for table in (cell_tables.intervals(load), cell_tables.windows(load), _refused(load)) if table.rows]
+
+
+def witnesses_table(results: Mapping[str, Any]) -> Table:
+    """Cached tokens by level and arm as each witness counts them, and what explains their gaps."""
+    loop = results["load"]["loop"]
+    rows = tuple(
+        (
+            level_name(loop, one["level"]),
+            one["arm"],
+            *(share_of_tokens(one[witness]) for witness in WITNESS_NAMES),
+            _explained(one),
+        )
+        for one in results["witnesses"]
+    )
+    columns = ("<level", "<caching", "usage", "metrics", "predicted", "<what explains the gaps")
+    return Table("Cached tokens of whole stages", columns, rows)
+
+
+def _explained(row: Mapping[str, Any]) -> str:
+    parts = [f"{number} × {gap}" for gap, number in row["gaps"].items()]
+    if row["not_predicted"] is not None:
+        parts.append(f"not predicted: {row['not_predicted']}")
+    told, counted = row["usage"], row["metrics"]
+    if told is not None and counted is not None and tuple(told) != tuple(counted):
+        foreign = counted[1] > told[1] and row["num_unanswered"] == 0
+        parts.append(
+            "counters hold more than these requests: foreign traffic"
+            if foreign
+            else f"counters and answers differ: {row['num_unanswered']} requests were not answered"
+            if row["num_unanswered"]
+            else "counters and answer differ: counted at another moment, or by another rule"
+        )
+    return "; ".join(parts) or "they agree"
 
 
 def refusals_of(results: Mapping[str, Any]) -> list[str]:

@@ -3,14 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from anaphora.lab.load.levels import level_name
 from anaphora.lab.report.words import change, ms, percent, signed_percent
 
 NONE = "–"
-
-
-def level_name(loop: str, level: float) -> str:
-    """One level, for people."""
-    return {"closed": f"concurrency {level:g}", "open": f"{level:g} requests/s", "replay": f"speed ×{level:g}"}[loop]
 
 
 def level_column(loop: str) -> str:
