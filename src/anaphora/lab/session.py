@@ -19,14 +19,16 @@ from anaphora.lab.report import write_report
 from anaphora.lab.report.languages import language_of
 from anaphora.lab.report.terminal import print_report
 from anaphora.lab.resume import read_unfinished
+from anaphora.report.language import table_in
 from anaphora.report.terminal import print_table
 from anaphora.traces.records import RECORDS_FILE, read_run
 
 
 def run_dry(options: BenchOptions) -> None:
     """Print what the run would send."""
-    errors = Console(stderr=True)
-    print_table(asyncio.run(dry_run(options, lambda text: errors.print(Text(f"· {text}"), soft_wrap=True))), Console())
+    say, errors = language_of(options.lang).say, Console(stderr=True)
+    table = asyncio.run(dry_run(options, lambda text: errors.print(Text(f"· {text}"), soft_wrap=True)))
+    print_table(table_in(table, say), Console())
 
 
 def run_session(options: BenchOptions, out: Path | None, *, resumes: Path | None = None) -> dict[str, Any]:

@@ -36,6 +36,11 @@ async def chats(situation: Situation, vocabulary: Vocabulary, ignores_eos: bool)
     edition = samples.edition("size")
     units = await largest_fit(lambda n: texts.system_prompt(edition, n), settings.prefix_tokens, count)
     question_tokens = await count(f" {texts.question}")
+    if question_tokens >= settings.unique_tokens:
+        raise ConfigError(
+            f"--unique-tokens {settings.unique_tokens} leaves no room for words of a request's own beside the "
+            f"question, which has {question_tokens} tokens: ask for more"
+        )
 
     def workload(stage: Stage) -> ChatWorkload:
         return ChatWorkload(
@@ -43,7 +48,7 @@ async def chats(situation: Situation, vocabulary: Vocabulary, ignores_eos: bool)
             lang=situation.lang,
             num_prefixes=settings.num_prefixes if settings.prefix_tokens else 0,
             num_prefix_units=units,
-            num_unique_words=max(0, settings.unique_tokens - question_tokens),
+            num_unique_words=settings.unique_tokens - question_tokens,
             words=vocabulary.words,
             output_tokens=settings.output_tokens,
         )

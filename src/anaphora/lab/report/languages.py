@@ -1,4 +1,4 @@
-"""The languages in which the lab reports. Their messages stand in ``LANGUAGE.toml`` beside this file."""
+"""The languages in which the lab reports. Their messages stand in ``LANGUAGE*.toml`` beside this file."""
 
 import tomllib
 from collections.abc import Mapping
@@ -24,9 +24,10 @@ class Language:
 
 
 def messages_of(name: str) -> dict[str, str]:
-    """The messages of a language by their English, from all chapters of its file."""
-    chapters = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
-    return {message: text for chapter in chapters.values() for message, text in chapter.items()}
+    """The messages of a language by their English, from all chapters of its files."""
+    files = sorted(Path(__file__).parent.glob(f"{name}*.toml"))
+    chapters = [chapter for file in files for chapter in tomllib.loads(file.read_text("utf-8")).values()]
+    return {message: text for chapter in chapters for message, text in chapter.items()}
 
 
 ENGLISH = Language("en", english)
