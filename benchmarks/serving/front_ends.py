@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="folder with a tokenizer")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--note", help="what else the machine did, to be kept with the results")
     options = parser.parse_args()
     work, texts = Path(tempfile.mkdtemp(prefix="front-ends-")), Texts(options.model)
     servers = {count: start(options.model, count, work) for count in ARMS}
@@ -142,6 +143,7 @@ def main() -> None:
             server.stop()
     record = {
         "command": "python -m benchmarks.serving.front_ends MODEL_FOLDER",
+        **({} if options.note is None else {"note": options.note}),
         "tokenizer": options.model.name,
         "python": platform.python_version(),
         "clients": NUM_CLIENTS,

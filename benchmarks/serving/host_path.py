@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 LENGTHS = (4096, 30_000)
 ROUNDS = 60
 WARM_UPS = 10
+NEW_TEXTS = 10
 AIMS_MS = {4096: 1.2, 30_000: 2.5}
 NAMESPACE = Namespace("")
 IN_ENGINE = ("add", "lookup and schedule", "update", "outputs of the step")
@@ -155,7 +156,25 @@ def measure(length: int, texts: Texts, tokenizer: Tokenizer, rounds: int) -> dic
         }
         for name in samples[0]
     ]
-    return {"length": length, "aim_ms": AIMS_MS[length], **_totals(samples), "stages": stages}
+    return {
+        "length": length,
+        "aim_ms": AIMS_MS[length],
+        **_totals(samples),
+        "tokenize_new_ms": _tokenize_new(length, texts, tokenizer),
+        "stages": stages,
+    }
+
+
+def _tokenize_new(length: int, texts: Texts, tokenizer: Tokenizer) -> float:
+    """Tokenizing a chat none of whose messages was seen before: the median."""
+    times = []
+    for number in range(NEW_TEXTS):
+        messages = [{"role": "user", "content": texts.text(length, f"new {number}")}]
+        text = tokenizer.apply_chat_template(messages)
+        started_ns = time.perf_counter_ns()
+        tokenizer.encode_rendered(text, NAMESPACE)
+        times.append((time.perf_counter_ns() - started_ns) / 1e6)
+    return round(statistics.median(times), 4)
 
 
 def _totals(samples: list[dict[str, float]]) -> dict[str, float]:
@@ -176,6 +195,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="folder with a tokenizer that has a chat template")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--note", help="what else the machine did, to be kept with the results")
     options = parser.parse_args()
     texts, tokenizer = Texts(options.model), Tokenizer.from_folder(options.model)
     record = {
@@ -184,6 +204,7 @@ def main() -> None:
         "python": platform.python_version(),
         "processor": environment.describe()["processor"],
         "rounds": options.rounds,
+        **({} if options.note is None else {"note": options.note}),
         "lengths": [measure(length, texts, tokenizer, options.rounds) for length in LENGTHS],
     }
     for found in record["lengths"]:

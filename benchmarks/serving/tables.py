@@ -45,7 +45,10 @@ def host_path() -> str:
         rows.append([name, *_times(same, "")])
     rows.append(["all but the channel", *_times(lengths, "total_")])
     rows.append(["the engine's own loop", *_times(lengths, "engine_")])
-    return f"{_conditions(results)}\n\n{table(head, rows, num_named=1)}"
+    rows.append(["aim for all", *[cell for found in lengths for cell in ("", f"{found['aim_ms']}")]])
+    new = " and ".join(f"{found['tokenize_new_ms']:.2f} ms for {found['length']:,} tokens" for found in lengths)
+    seen = f"Tokenizing a chat none of whose messages was seen before takes {new}."
+    return f"{_conditions(results)}\n\n{table(head, rows, num_named=1)}\n\n{seen}"
 
 
 def _times(found: Iterable[dict[str, Any]], prefix: str) -> list[str]:
