@@ -26,12 +26,12 @@ def test_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_has_the_same_numbers_in_bytes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["plan", str(folder), "--gpu-memory", "2GiB", "--gpu-memory-utilization", "0.5", "--dtype", "float32"]
+    argv = ["plan", str(folder), "--gpu-memory", "4GiB", "--gpu-memory-utilization", "0.5", "--dtype", "float32"]
     assert run([*argv, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     taken = sum(facts[f"{name}_bytes"] for name in ("weight", "activation", "graph", "context"))
-    assert facts["usable_bytes"] == 2**30
-    assert facts["kv_bytes"] == 2**30 - taken
+    assert facts["usable_bytes"] == 2**31
+    assert facts["kv_bytes"] == 2**31 - taken
     assert facts["num_blocks"] == facts["kv_bytes"] // facts["block_bytes"]
     assert facts["block_bytes"] == 16 * facts["kv_bytes_per_token"] == 16 * 768
     assert facts["num_longest_requests"] == facts["num_tokens"] // 512

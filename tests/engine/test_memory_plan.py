@@ -7,6 +7,8 @@ import pytest
 
 from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.engine.config import EngineConfig, KVCapacity
+from anaphora.engine.gpu.buckets import TOKEN_BUCKETS
+from anaphora.engine.gpu.captured import num_captured_steps
 from anaphora.engine.memory_plan import MemoryDemand, activation_bytes, estimate_demand, graph_bytes
 from anaphora.errors import ConfigError
 from tests.engine.test_config import MODEL
@@ -122,3 +124,19 @@ def test_estimate_counts_graphs_only_if_there_are_any() -> None:
     captured = estimate_demand(QWEN, 2, max_num_batched_tokens=2048, max_num_seqs=4, num_graphs=13)
     assert eager.graphs == 0
     assert captured.total - eager.total == captured.graphs > 0
+
+
+def test_a_plan_counts_the_steps_that_a_start_captures() -> None:
+    """For every bucket one for each size of tiles that its steps may need; with fixed tiles, one."""
+    assert num_captured_steps(QWEN, 1, batch_invariant=False, is_float32=False) == 1
+    num_buckets = len(TOKEN_BUCKETS)
+    assert num_captured_steps(QWEN, 2048, batch_invariant=True, is_float32=False) == num_buckets
+    num_steps = num_captured_steps(QWEN, 2048, batch_invariant=False, is_float32=False)
+    assert 2 * num_buckets < num_steps < 4 * num_buckets
+    for config, count in (
+        (EngineConfig(), num_steps),
+        (EngineConfig(deterministic=True), num_buckets),
+        (EngineConfig(enforce_eager=True), 0),
+        (EngineConfig(max_num_batched_tokens=1, max_model_len=1), 1),
+    ):
+        assert config.plan_memory(QWEN, 24 * GIB).demand.graphs == graph_bytes(QWEN, 2, count)

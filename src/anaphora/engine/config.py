@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anaphora.checkpoints.model_config import ModelConfig
-from anaphora.engine.gpu.buckets import TOKEN_BUCKETS, buckets_up_to
+from anaphora.engine.gpu.captured import num_captured_steps
 from anaphora.engine.memory_plan import DEFAULT_GPU_MEMORY_UTILIZATION, MemoryDemand, MemoryPlan, estimate_demand
 from anaphora.errors import ConfigError
 from anaphora.kvcache.config import DEFAULT_MAX_PINNED_SHARE, CacheConfig
@@ -171,11 +171,15 @@ class EngineConfig:
                 element_bytes,
                 max_num_batched_tokens=budget,
                 max_num_seqs=self.max_num_seqs,
-                num_graphs=len(buckets_up_to(min(budget, TOKEN_BUCKETS[-1]))),
+                num_graphs=0 if self.enforce_eager else self._num_captured_steps(model, budget),
             ),
             kv_bytes_per_token=model.kv_bytes_per_token(element_bytes),
             block_size=self.block_size,
         )
+
+    def _num_captured_steps(self, model: ModelConfig, budget: int) -> int:
+        is_float32 = self.dtype_on(model, is_gpu=True) == "float32"
+        return num_captured_steps(model, budget, batch_invariant=self.deterministic, is_float32=is_float32)
 
     def _kv_capacity(self, bytes_per_token: int, memory: MemoryPlan | None) -> KVCapacity:
         bytes_per_block = bytes_per_token * self.block_size

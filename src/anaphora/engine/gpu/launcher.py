@@ -7,6 +7,7 @@ from itertools import cycle
 import torch
 
 from anaphora.engine.gpu.buckets import bucket_of
+from anaphora.engine.gpu.captured import captured_steps
 from anaphora.engine.gpu.device_sampler import draw_rows
 from anaphora.engine.gpu.flat_batch import BlockTables, FlatBatch, flatten
 from anaphora.engine.gpu.graphs import Capture, Pass
@@ -16,7 +17,6 @@ from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.models.attention.tasks import TaskPlan
 from anaphora.models.attention.tiles import TileConfig
-from anaphora.models.device.attention import DeviceAttention
 from anaphora.models.device.causal_lm import DeviceLM
 from anaphora.models.kv_cache import PagedKVCache
 
@@ -59,16 +59,6 @@ def compute(model: DeviceLM, kv: PagedKVCache, batch: FlatBatch, plan: TaskPlan,
     return model.forward(inputs.batch(room.num_tokens, room.num_rows, plan.config, workspace, sampled, plan), kv)
 
 
-def captured_steps(attention: DeviceAttention, buckets: Sequence[int]) -> list[tuple[int, TileConfig]]:
-    """Every bucket with every size that its steps can have, the largest buckets first."""
-    fewest = [1, *(bucket + 1 for bucket in buckets)]
-    return [
-        (last, config)
-        for first, last in reversed(list(zip(fewest, buckets, strict=False)))
-        for config in attention.step_configs(first, last)
-    ]
-
-
 class PassLauncher:
     """Passes over one model and its KV tensors, in the order in which they are launched."""
 
@@ -101,7 +91,7 @@ class PassLauncher:
 
         The largest come first, so that the others find room in their memory. To be called before the first launch.
         """
-        for num_tokens, config in captured_steps(self._model.attention, self._buckets):
+        for num_tokens, config in captured_steps(self._model.attention.step_configs, self._buckets):
             self._capture_once(num_tokens, config)
 
     def _capture_once(self, num_tokens: int, config: TileConfig) -> None:

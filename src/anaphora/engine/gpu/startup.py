@@ -8,8 +8,9 @@ import torch
 from anaphora.checkpoints.checkpoint import Checkpoint
 from anaphora.engine.config import ELEMENT_BYTES, EngineConfig, EnginePlan
 from anaphora.engine.gpu.buckets import TOKEN_BUCKETS, buckets_up_to
+from anaphora.engine.gpu.captured import captured_steps
 from anaphora.engine.gpu.graphs import CudaCapture
-from anaphora.engine.gpu.launcher import PassLauncher, captured_steps
+from anaphora.engine.gpu.launcher import PassLauncher
 from anaphora.engine.gpu.memory import measure_demand
 from anaphora.engine.gpu.runner import GpuRunner
 from anaphora.engine.gpu.step_inputs import Room
@@ -99,7 +100,7 @@ def _measure(config: EngineConfig, model: DeviceLM, device: torch.device) -> Mem
     num_tokens = config.token_budget_on(model.config, total)
     element_bytes = ELEMENT_BYTES[config.dtype_on(model.config, is_gpu=True)]
     buckets = () if config.enforce_eager else buckets_up_to(min(num_tokens, TOKEN_BUCKETS[-1]))
-    num_graphs = len(captured_steps(model.attention, buckets))
+    num_graphs = len(captured_steps(model.attention.step_configs, buckets))
     try:
         demand = measure_demand(
             model,

@@ -18,7 +18,7 @@ from anaphora.models.attention.prefixes import SharingCost, find_shared_runs
 from anaphora.models.attention.sharing import SharedRun
 from anaphora.models.attention.static_step import StaticStep, StepCapacity
 from anaphora.models.attention.tasks import TaskBuilder, TaskPlan
-from anaphora.models.attention.tiles import FIXED_SPLIT, StepShape, TileConfig, step_shapes, tile_config, tile_configs
+from anaphora.models.attention.tiles import FIXED_SPLIT, StepShape, TileConfig, step_configs, tile_config, tile_configs
 from anaphora.models.attention.waves import split_into_waves
 from anaphora.models.batch import ForwardBatch, SequenceSpan
 from anaphora.models.kernels.attend import TaskTensors, Workspace, attend
@@ -114,14 +114,14 @@ class CudaAttention:
 
     def step_configs(self, fewest: int, most: int) -> tuple[TileConfig, ...]:
         """Every size that steps of ``fewest`` to ``most`` new tokens can have, as long as they hold no long prefill."""
-        group = self._num_heads // self._num_kv_heads
-        shapes = step_shapes(fewest, most, group)
-        is_float32 = self._dtype is torch.float32
-        configs = [
-            tile_config(self._configs, shape, batch_invariant=self._batch_invariant, is_float32=is_float32)
-            for shape in shapes
-        ]
-        return tuple(dict.fromkeys(configs))
+        return step_configs(
+            self._configs,
+            fewest,
+            most,
+            self._num_heads // self._num_kv_heads,
+            batch_invariant=self._batch_invariant,
+            is_float32=self._dtype is torch.float32,
+        )
 
     def num_programs(self, config: TileConfig) -> int:
         """How many programs run side by side."""

@@ -80,6 +80,21 @@ def tile_config(
     return replace(config, rows=min(config.rows, 64), columns=32, num_stages=2) if is_float32 else config
 
 
+def step_configs(
+    configs: dict[str, TileConfig], fewest: int, most: int, group: int, *, batch_invariant: bool, is_float32: bool
+) -> tuple[TileConfig, ...]:
+    """Every size that steps of ``fewest`` to ``most`` new tokens can have, as long as they hold no long prefill.
+
+    ``group``: query rows of a token.
+    """
+    shapes = step_shapes(fewest, most, group)
+    return tuple(
+        dict.fromkeys(
+            tile_config(configs, shape, batch_invariant=batch_invariant, is_float32=is_float32) for shape in shapes
+        )
+    )
+
+
 def step_shapes(fewest: int, most: int, group: int) -> list[StepShape]:
     """Steps of ``fewest`` to ``most`` new tokens that among them need every size that such a step can.
 
