@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import tomllib
 import warnings
 from collections.abc import Callable
 from html import escape
@@ -26,7 +27,7 @@ from anaphora.lab.experiments.scenarios import ScenariosSettings
 from anaphora.lab.experiments.switch import SwitchSettings
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.pair import comparison_page, side_by_side
-from anaphora.lab.report import write_report
+from anaphora.lab.report import languages, write_report
 from anaphora.lab.report.languages import CHINESE, LANGUAGES, language_of, messages_of
 from anaphora.lab.results import results_of
 from anaphora.report.figures import inline_svg
@@ -72,6 +73,14 @@ def test_messages_and_translations_have_the_same_places() -> None:
     for message, text in messages_of("chinese").items():
         assert {name for name, _ in places(message)} == {name for name, _ in places(text)}, message
         assert not [number for _, number in places(text) if number], text
+
+
+def test_no_message_has_two_translations() -> None:
+    known: dict[str, str] = {}
+    for file in sorted(Path(languages.__file__).parent.glob("chinese*.toml")):
+        for chapter in tomllib.loads(file.read_text("utf-8")).values():
+            for message, text in chapter.items():
+                assert known.setdefault(message, text) == text, message
 
 
 def places(text: str) -> list[tuple[str, str]]:

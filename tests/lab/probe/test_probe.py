@@ -46,6 +46,17 @@ def test_our_own_cache_core(tells: str, policy: str, block_size: int, num_blocks
     assert capacity.high - capacity.low <= 0.2 * truth
 
 
+@pytest.mark.parametrize("policy", ["default", "slru", "s3fifo"])
+def test_what_does_not_go_by_age_is_told_by_its_reach_and_its_size_is_left_open(policy: str) -> None:
+    """The reach of a prompt that was asked for once: our own policy's is about the cache's size, that of policies which
+    keep what was used twice is a part of it."""
+    capacity = found(PlantedServer(CoreCache(num_blocks=1000, policy=policy)))["capacity"]
+    assert capacity.question == "How much may come before a prompt is lost?"
+    said = ("the cache's size may be less, or more", "the cache's size if", "as if their number counted")
+    assert any(text in capacity.evidence for text in said)
+    assert capacity.confidence is Confidence.LIKELY
+
+
 def test_our_own_policy_is_reckoned_nearly_right() -> None:
     """It is neither LRU nor FIFO: what it learns from the probe's own return visits moves the bounds a little."""
     findings = found(PlantedServer(CoreCache(num_blocks=1000, policy="default")))

@@ -18,7 +18,7 @@ def test_a_folder_with_findings_and_a_page(tmp_path: Path, capsys: pytest.Captur
         assert run([*FEW, "--target", f"{url}/v1", "--out", str(out)]) == 0
         printed = capsys.readouterr()
         assert "block size  16 tokens  (counted)" in printed.out
-        assert "the server itself says 16" in " ".join(printed.out.split())
+        assert "the server itself says 16 tokens" in " ".join(printed.out.split())
         assert "· block size: 16 tokens" in printed.err
         assert run([*FEW, "--target", url, "--out", str(out)]) == 2
         assert "holds a probe already" in capsys.readouterr().err

@@ -26,6 +26,9 @@ def probe(
         typer.Option(metavar="NAME", help="The variable that holds a second key: do two keys share cached prompts?"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent at most, and stop.")] = False,
+    lang: Annotated[
+        str, typer.Option(metavar="en|zh", help="Report in English or Chinese; the prompts are English words.")
+    ] = "en",
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     **target: Any,
 ) -> None:
@@ -36,11 +39,11 @@ def probe(
     from anaphora.lab.probe.session import ProbeOptions, print_costs, run_probe
     from anaphora.lab.probe.settings import ProbeSettings
 
-    run = RunOptions(**target)
+    run = RunOptions(lang=lang, **target)
     settings = ProbeSettings(prompt_words=prompt_words, max_tokens=max_tokens, max_wait_s=max_wait)
     options = ProbeOptions(target=run.bench_options(), settings=settings, other_key_env=other_api_key_env)
     if dry_run:
-        print_costs(settings, Console())
+        print_costs(options, Console())
     else:
         run_probe(options, run.out, as_json=as_json)
 

@@ -1,102 +1,25 @@
-"""How many tokens of prompts does the cache hold?
+"""How many tokens of prompts may come before one is lost?
 
-Prompts are sent until an early one is lost. Then prompts are asked for again whose distance lies between what was
-held and what was not, until these are close (:mod:`anaphora.lab.probe.distances`). In which order prompts go is not
-known yet: all is reckoned for two orders.
+That is the reach of reuse, for prompts that were asked for once or twice. It is the cache's size where whatever is
+oldest goes first. A policy that learns who comes back, or that keeps what was used twice, lets others go sooner or
+later: then the reach is less than the size, or more.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 
-from anaphora.lab.probe.asking import Asked, Asker, LimitReachedError
-from anaphora.lab.probe.distances import Bounds, Distances
+from anaphora.lab.probe.distances import Bounds
+from anaphora.lab.probe.filled import LIKE_FIFO, LIKE_LRU, Filled
 from anaphora.lab.probe.finding import Bound, Confidence, Finding, unknown
-from anaphora.lab.probe.prompts import WordPrompts
 from anaphora.lab.probe.retention import Kept
 from anaphora.lab.probe.reuse import Basis
 
 NAME = "capacity"
-QUESTION = "How much does the cache hold?"
-LIKE_LRU, LIKE_FIFO = "as with LRU: what was not used for longest", "as with FIFO: what was stored first"
-_CLOSE = 0.02
-"""The bounds are close enough when they differ by so little, or by one prompt."""
-_MAX_ASKINGS = 12
-_NEARLY = 0.95
-"""Less of a prompt than this share of what hits at once means that some of it was lost, where the prompts' lengths
-in tokens vary a little."""
-_FEW = 24
-"""A cache that holds fewer prompts than this may count prompts, not tokens: prompts of another length tell."""
-_CLEARLY_MORE = 1.5
-_MANY = 96
-"""About so many prompts fill what may be sent."""
-_FIRST_CHECK = 3
-_GROWTH = 1.5
-_LEAST_WORDS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """What one filling with prompts of ``num_words`` words showed, for either order. Each has ``num_tokens`` tokens, of
-    which ``num_stored`` at least are stored as its own."""
-
-    num_words: int
-    num_tokens: int
-    num_stored: int
-    num_sent: int
-    num_askings: int
-    by_use: Bounds
-    by_storing: Bounds
-    lost_after_s: float | None
-    """The shortest time since its last use after which a prompt was lost; ``None``: none was."""
-    longer: "Filled | None" = None
-    """An earlier filling with prompts twice as long."""
-
-    @property
-    def counts_prompts(self) -> bool:
-        """Whether the number of prompts is what is limited, not their tokens."""
-        longer = self.longer
-        return (
-            longer is not None
-            and abs(longer.num_held - self.num_held) <= 1
-            and longer.bounds().middle > _CLEARLY_MORE * self.bounds().middle
-        )
-
-    def bounds(self, order: str | None = None) -> Bounds:
-        """For one order; without one, for every order that what was seen does not contradict."""
-        if order == LIKE_LRU:
-            return self.by_use
-        if order == LIKE_FIFO:
-            return self.by_storing
-        both = (self.by_use, self.by_storing)
-        fitting = [bounds for bounds in both if bounds.is_by_age] or both
-        less_than = [bounds.less_than for bounds in fitting if bounds.less_than is not None]
-        return Bounds(
-            min(bounds.at_least for bounds in fitting), max(less_than, default=None), is_by_age=fitting[0].is_by_age
-        )
-
-    @property
-    def num_held(self) -> int:
-        """Whole prompts that surely were held."""
-        return max(1, self.bounds().at_least // self.num_stored)
-
-    def may_be_age(self, kept: Kept) -> bool:
-        """Whether prompts may have been lost for their age rather than for want of room."""
-        return self.lost_after_s is not None and kept.lost_after_s is not None and self.lost_after_s > kept.for_s
-
-
-async def fill(
-    asker: Asker, prompts: WordPrompts, basis: Basis, *, block_size: int | None, max_model_len: int | None
-) -> Filled | None:
-    """One filling; another with prompts half as long if few were held. ``None``: what may be sent is not enough.
-
-    Prompts end at a block's border where that is known: then all of them is stored.
-    """
-    num_words = _num_words(asker, basis, max_model_len)
-    filled = await _fill(asker, prompts, basis, _whole_blocks(asker, basis, num_words, block_size), block_size)
-    if filled is None or filled.lost_after_s is None or filled.num_held >= _FEW or not basis.is_told:
-        return filled
-    num_words = max(_LEAST_WORDS, filled.num_words // 2)
-    other = await _fill(asker, prompts, basis, _whole_blocks(asker, basis, num_words, block_size), block_size)
-    return filled if other is None or other.lost_after_s is None else replace(other, longer=filled)
+QUESTION = "How much may come before a prompt is lost?"
+_AS_SIZE: Mapping[str | None, str] = {
+    LIKE_LRU: "; reckoned as with LRU, and the cache's size if what was used longest ago always goes first",
+    LIKE_FIFO: "; reckoned as with FIFO, and the cache's size if what was stored first always goes first",
+    None: "; in which order prompts go is not known: the cache's size may be less, or more",
+}
 
 
 def capacity_finding(filled: Filled | None, basis: Basis, kept: Kept, order: str | None) -> Finding:
@@ -128,12 +51,13 @@ def _evidence(filled: Filled, bounds: Bounds, kept: Kept, order: str | None) -> 
     sent = f"{filled.num_sent} prompts of {filled.num_tokens:,} tokens were sent"
     if bounds.less_than is None or filled.lost_after_s is None:
         return f"{sent}, and the early ones that were asked for again were still there; --max-tokens ended it"
-    seen = f"{sent}; {bounds.at_least:,} tokens were held, {bounds.less_than:,} were not"
+    reach = f"one was found after {bounds.at_least:,} tokens, its own with them, and one was lost by"
+    seen = f"{sent}; {reach} {bounds.less_than:,}"
     if filled.may_be_age(kept):
         return f"{seen}, but by then, after {filled.lost_after_s:.0f} s, prompts may be lost for their age"
     if not bounds.is_by_age:
         return f"{sent}; some were lost before others that had come earlier, so that this is rough"
-    seen += "; in which order prompts go is not known" if order is None else f", reckoned {order.partition(':')[0]}"
+    seen += _AS_SIZE[order]
     if filled.lost_after_s > kept.for_s:
         seen += f"; one was lost after {filled.lost_after_s:.0f} s, and that prompts last so long was not tried"
     return seen
@@ -147,126 +71,7 @@ def _in_prompts(filled: Filled) -> Finding:
         value=filled.num_held,
         unit="prompts",
         bound=Bound.ABOUT,
-        confidence=Confidence.COUNTED,
+        confidence=Confidence.LIKELY,  # a policy that keeps what came back may look so at two lengths by chance
         evidence=f"{filled.longer.num_held} prompts of {filled.longer.num_tokens:,} tokens were held, and "
-        f"{filled.num_held} of {filled.num_tokens:,}: their number counts, not their length",
+        f"{filled.num_held} of {filled.num_tokens:,}: as if their number counted, not their length",
     )
-
-
-def _num_words(asker: Asker, basis: Basis, max_model_len: int | None) -> int:
-    """So long that some hundred prompts use up what may be sent; within a quarter of the model's context."""
-    if not basis.is_told:
-        return basis.num_words  # times are judged at this length alone
-    limit = 4 * basis.num_words if max_model_len is None else max_model_len // 4
-    return max(basis.num_words, min(asker.tokens_left // _MANY, limit))
-
-
-def _whole_blocks(asker: Asker, basis: Basis, num_words: int, block_size: int | None) -> int:
-    """A few words more, so that the prompt ends at a block's border, if it is known how."""
-    if block_size is None or not basis.has_single_token_words:
-        return num_words
-    return num_words + -asker.cost(num_words) % block_size
-
-
-async def _fill(
-    asker: Asker, prompts: WordPrompts, basis: Basis, num_words: int, block_size: int | None
-) -> Filled | None:
-    filling = _Filling(asker, prompts, basis, num_words, block_size)
-    try:
-        await filling.until_lost()
-        await filling.narrow()
-    except LimitReachedError:
-        pass
-    return filling.result() if filling.num_sent > _FIRST_CHECK else None
-
-
-class _Filling:
-    """Prompts of one length. Early ones are each looked for once while the cache fills: what is looked for is used."""
-
-    def __init__(
-        self, asker: Asker, prompts: WordPrompts, basis: Basis, num_words: int, block_size: int | None
-    ) -> None:
-        self.num_sent = self._num_askings = 0
-        self._block_size = block_size
-        self._asker, self._prompts, self._basis, self._num_words = asker, prompts, basis, num_words
-        always = basis.num_always_cached
-        self._by_use = Distances(asking_renews=True, num_always_cached=always)
-        self._by_storing = Distances(asking_renews=False, num_always_cached=always)
-        self._num_tokens = self._num_stored = num_words
-        self._whole = num_words
-        self._used_at_ns: dict[str, int] = {}
-        self._lost_after_ns: list[int] = []
-
-    async def until_lost(self) -> None:
-        """Send new prompts; at growing numbers look whether an early one, another each time, is still there."""
-        first = self._prompts.fresh(self._name(0), self._num_words)
-        await self._asker.ask(first)
-        self._whole = self._cached(await self._asker.ask(first))
-        self.num_sent = 1
-        next_check, num_checks = _FIRST_CHECK, 0
-        while True:
-            await self._new()
-            if self.num_sent >= next_check:
-                num_checks += 1
-                await self._again(self._name(num_checks))
-                if self._lost_after_ns:
-                    return
-                next_check = max(next_check + 2, round(_GROWTH * next_check))
-
-    async def narrow(self) -> None:
-        """Ask again where it is not known whether a prompt of that distance is held; this may show that an order is not
-        the server's."""
-        for distances in (self._by_use, self._by_storing):
-            for _ in range(_MAX_ASKINGS):
-                bounds = distances.bounds()
-                assert bounds.less_than is not None
-                close = max(self._num_tokens, _CLOSE * bounds.less_than)
-                name = distances.between(bounds)
-                if not bounds.is_by_age or name is None or bounds.less_than - bounds.at_least <= close:
-                    break
-                await self._again(name)
-
-    def result(self) -> Filled:
-        """What is known now."""
-        return Filled(
-            self._num_words,
-            self._num_tokens,
-            self._num_stored,
-            self.num_sent,
-            self._num_askings,
-            self._by_use.bounds(),
-            self._by_storing.bounds(),
-            min(self._lost_after_ns) / 1e9 if self._lost_after_ns else None,
-        )
-
-    async def _new(self) -> None:
-        name = self._name(self.num_sent)
-        asked = await self._asker.ask(self._prompts.fresh(name, self._num_words))
-        self.num_sent += 1
-        self._num_tokens = asked.num_prompt_tokens or self._asker.cost(self._num_words)
-        self._used_at_ns[name] = asked.sent_ns
-        is_all_stored = not self._basis.is_told or (self._block_size and self._num_tokens % self._block_size == 0)
-        self._num_stored = (self._num_tokens if is_all_stored else self._whole) - self._basis.num_always_cached
-        for distances in (self._by_use, self._by_storing):
-            distances.use(name, num_stored=self._num_stored, num_sent=self._num_tokens)
-
-    async def _again(self, name: str) -> None:
-        self._num_askings += 1
-        asked = await self._asker.ask(self._prompts.fresh(name, self._num_words))
-        cached = self._cached(asked)
-        is_whole = cached >= (1 if self._basis.has_single_token_words else _NEARLY) * self._whole
-        if not is_whole:
-            self._lost_after_ns.append(asked.sent_ns - self._used_at_ns[name])
-        self._used_at_ns[name] = asked.sent_ns
-        for distances in (self._by_use, self._by_storing):
-            distances.ask_again(name, cached, is_whole=is_whole)
-
-    def _cached(self, asked: Asked) -> int:
-        """As counted; by time, all or nothing."""
-        assert self._basis.judge is not None
-        if self._basis.is_told:
-            return asked.num_cached_tokens or 0
-        return self._num_tokens if self._basis.judge.is_hit(asked) else 0
-
-    def _name(self, number: int) -> str:
-        return f"capacity/{self._num_words}/{number}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import comb
 
 from anaphora.lab.probe.asking import Asker, LimitReachedError
-from anaphora.lab.probe.capacity import LIKE_FIFO, LIKE_LRU, Filled
+from anaphora.lab.probe.filled import LIKE_FIFO, LIKE_LRU, Filled
 from anaphora.lab.probe.finding import Confidence, Finding, unknown
 from anaphora.lab.probe.prompts import WordPrompts
 from anaphora.lab.probe.retention import Kept

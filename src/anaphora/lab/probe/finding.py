@@ -40,7 +40,7 @@ class Finding:
     high: float | None = None
     error_chance: float | None = None
     published: str | None = None
-    """What the server itself says of it, if it does."""
+    """What the server itself says of it, with its unit, if it does."""
 
     @property
     def answer(self) -> str:

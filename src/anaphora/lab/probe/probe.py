@@ -8,7 +8,18 @@ from typing import Any
 
 from anaphora.errors import TargetError
 from anaphora.lab.clock import Clock
-from anaphora.lab.probe import block_size, branches, capacity, eviction, held_back, isolation, minimum, retention, steps
+from anaphora.lab.probe import (
+    block_size,
+    branches,
+    capacity,
+    eviction,
+    filling,
+    held_back,
+    isolation,
+    minimum,
+    retention,
+    steps,
+)
 from anaphora.lab.probe.asking import Asked, Asker, LimitReachedError, Pause
 from anaphora.lab.probe.finding import Bound, Finding, unknown
 from anaphora.lab.probe.prompts import WordPrompts
@@ -124,7 +135,7 @@ class Probe:
         is_judged = basis.judge is not None and basis.is_reliable
         filled = None
         if is_judged:
-            filled = await capacity.fill(asker, prompts, basis, block_size=block, max_model_len=self.max_model_len)
+            filled = await filling.fill(asker, prompts, basis, block_size=block, max_model_len=self.max_model_len)
         order = await self._step(
             eviction.NAME,
             eviction.QUESTION,
@@ -148,10 +159,11 @@ class Probe:
         self.watcher.on_step(name)
 
     def _take(self, finding: Finding) -> Finding:
-        said = self.published.get("block_size") if finding.name == block_size.NAME else None
-        if finding.name == capacity.NAME:
-            said = _published_tokens(self.published)
-        finding = finding if said is None else replace(finding, published=str(said))
+        blocks, size = _number(self.published.get("num_gpu_blocks")), _number(self.published.get("block_size"))
+        said = size if finding.name == block_size.NAME else None
+        if finding.name == capacity.NAME and blocks is not None and size is not None:
+            said = blocks * size
+        finding = finding if said is None else replace(finding, published=f"{said:,} tokens")
         self.findings.append(finding)
         self.watcher.on_finding(finding)
         return finding
@@ -172,7 +184,7 @@ def _tokens(finding: Finding) -> int | None:
     return finding.value if is_exact and isinstance(finding.value, int) else None
 
 
-def _published_tokens(published: Mapping[str, Any]) -> int | None:
-    """Blocks × block size from a server's metrics, whose labels are text."""
-    blocks, size = str(published.get("num_gpu_blocks")), str(published.get("block_size"))
-    return int(blocks) * int(size) if blocks.isdigit() and size.isdigit() else None
+def _number(label: object) -> int | None:
+    """A count from a metrics label, which is text."""
+    text = str(label)
+    return int(text) if text.isdigit() else None

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -16,7 +17,10 @@ from anaphora.lab.probe.asking import Asked
 from anaphora.lab.probe.finding import Finding
 from anaphora.lab.probe.settings import StepCost
 from anaphora.lab.probe.tables import findings_table, how_sure, label
-from anaphora.report.figures import html_figure, inline_svg, save
+from anaphora.lab.report.figure_files import keep_figure
+from anaphora.lab.report.languages import ENGLISH, Language
+from anaphora.report.figures import html_figure
+from anaphora.report.language import table_in
 from anaphora.report.page import document, foldable_table, html_table, section
 from anaphora.report.tables import Table
 
@@ -39,6 +43,7 @@ class ProbeReport:
     num_tokens_sent: int
     num_foreign_tokens: int
     is_complete: bool
+    language: Language = ENGLISH
 
     def as_json(self, *, with_requests: bool = True) -> dict[str, Any]:
         """``findings`` by name; ``null`` is what cannot be told."""
@@ -60,19 +65,20 @@ class ProbeReport:
         text = json.dumps(self.as_json(), ensure_ascii=False, indent=1, allow_nan=False)
         (folder / JSON_FILE).write_text(text + "\n", "utf-8")
         drawn = figure.steps_figure(self.log, f"Shared and reused: {self.target['model']}")
-        if drawn is not None:
-            save(drawn, folder / figure.NAME)
-        (folder / PAGE_FILE).write_text(self._page("" if drawn is None else inline_svg(drawn)), "utf-8")
+        svg = "" if drawn is None else keep_figure(drawn, folder / figure.NAME, self.language)
+        (folder / PAGE_FILE).write_text(self.page(svg), "utf-8")
 
     def print(self, console: Console) -> None:
         """Each finding with what was seen."""
+        say = self.language.say
         for finding in self.findings:
-            parts = (f"{label(finding):<{_LABEL}}", (finding.answer, "bold"), (f"  ({how_sure(finding)})", "dim"))
-            console.print(Text.assemble(*parts))
+            name = say(label(finding))
+            name += " " * (_LABEL - cell_len(name))
+            console.print(Text.assemble(name, (say(finding.answer), "bold"), (f"  ({say(how_sure(finding))})", "dim")))
             said = f"; the server itself says {finding.published}" if finding.published else ""
-            console.print(Padding(Text(f"{finding.evidence}{said}", style="dim"), (0, 0, 0, _LABEL)))
+            console.print(Padding(Text(say(f"{finding.evidence}{said}"), style="dim"), (0, 0, 0, _LABEL)))
         for doubt in self.doubts():
-            console.print(Text(f"! {doubt}", style="yellow"))
+            console.print(Text(f"! {say(doubt)}", style="yellow"))
 
     def doubts(self) -> list[str]:
         """What speaks against the findings."""
@@ -86,22 +92,29 @@ class ProbeReport:
             doubts.append("the probe was stopped before its end")
         return doubts
 
-    def _page(self, svg: str) -> str:
-        doubts = "".join(f"<p><b>{escape(doubt)}</b></p>" for doubt in self.doubts())
+    def page(self, svg: str) -> str:
+        """The whole page; ``svg``: its figure, or nothing."""
+        say = self.language.say
+        doubts = "".join(f"<p><b>{escape(say(doubt))}</b></p>" for doubt in self.doubts())
         seen = "".join(
-            f"<dt>{escape(label(finding))}</dt><dd>{escape(finding.evidence)}</dd>" for finding in self.findings
+            f"<dt>{escape(say(label(one)))}</dt><dd>{escape(say(one.evidence))}</dd>" for one in self.findings
         )
-        sections = [
-            section("Answer", html_table(findings_table(self.findings)) + doubts),
-            section("What was seen", f'<dl class="terms">{seen}</dl>'),
-            section("Figure", html_figure(figure.NAME, svg, figure.CAPTION)) if svg else "",
-            section("Requests", foldable_table(_requests_table(self.log))),
-            section("How to make this again", f"<pre><code>{escape(self.command)}</code></pre>"),
-        ]
+        sections = {
+            "Answer": html_table(table_in(findings_table(self.findings), say)) + doubts,
+            "What was seen": f'<dl class="terms">{seen}</dl>',
+            "Figure": html_figure(figure.NAME, svg, say(figure.CAPTION)) if svg else "",
+            "Requests": foldable_table(_requests_table(self.log), say),
+            "How to make this again": f"<pre><code>{escape(self.command)}</code></pre>",
+        }
         server = f"{self.target['kind']} {self.target['version'] or ''}".strip()
         when = self.started_at[:16].replace("T", " ")
         title = f"The prefix cache behind {self.target['model']}"
-        return document(title, f"{when} UTC · server: {server} · found from outside", sections)
+        return document(
+            say(title),
+            say(f"{when} UTC · server: {server} · found from outside"),
+            [section(say(name), body) for name, body in sections.items() if body],
+            language=self.language.code,
+        )
 
 
 def costs_table(costs: Sequence[StepCost], max_tokens: int) -> Table:

@@ -28,8 +28,10 @@ from anaphora.lab.probe.report import JSON_FILE, PAGE_FILE, ProbeReport, costs_t
 from anaphora.lab.probe.settings import ProbeSettings, costs
 from anaphora.lab.probe.tables import label
 from anaphora.lab.progress import Progress
+from anaphora.lab.report.languages import language_of
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.targets.tokenizer import LocalTokenizer
+from anaphora.report.language import table_in
 from anaphora.report.terminal import print_table
 
 
@@ -51,13 +53,15 @@ class ProbeOptions:
         return shlex.join(["anaphora", "bench", "probe", *words_of(self.settings), *words_of(self.target), *other])
 
 
-def print_costs(settings: ProbeSettings, console: Console) -> None:
+def print_costs(options: ProbeOptions, console: Console) -> None:
     """The dry run."""
-    print_table(costs_table(costs(settings), settings.max_tokens), console)
+    settings, say = options.settings, language_of(options.target.lang).say
+    print_table(table_in(costs_table(costs(settings), settings.max_tokens), say), console)
 
 
 def run_probe(options: ProbeOptions, out: Path | None, *, as_json: bool) -> None:
     """Ask, write the folder, print. Ctrl-C keeps what was found and passes on."""
+    language_of(options.target.lang)  # refused before anything is asked
     folder = _new_folder(out)
     console, errors = Console(), Console(stderr=True)
     session = _Session(options, folder)
@@ -155,6 +159,7 @@ class _Session:
             num_tokens_sent=self.probe.asker.num_tokens_sent,
             num_foreign_tokens=self.probe.asker.num_foreign_tokens,
             is_complete=self.is_complete,
+            language=language_of(self.options.target.lang),
         )
 
     def _on_step(self, name: str) -> None:
