@@ -19,6 +19,7 @@ from anaphora.lab.report import write_report
 from anaphora.lab.report.gradient import PROMPT_TOKENS_NOTE
 from anaphora.lab.report.terminal import print_report
 from anaphora.lab.results import results_of
+from anaphora.lab.witnesses import told_rate
 from anaphora.traces.records import RECORDS_FILE, read_run
 from tests.lab.fake_bench import Listener, bench
 from tests.lab.fakes import FakeServing, FakeTarget
@@ -151,7 +152,7 @@ def test_two_servers_run_in_blocks_on_off_off_on(tmp_path: Path) -> None:
     ("serving", "reason"),
     [
         (FakeServing(honours_salt=False), "cache_salt is ignored"),
-        (FakeServing(shows_cached=False), "does not tell its cached tokens"),
+        (FakeServing(shows_cached=False, has_metrics=False), "does not tell its cached tokens"),
         (FakeServing(caching=False), "prefix caching seems to be off"),
     ],
 )
@@ -203,6 +204,23 @@ def test_what_is_unknown_stays_unknown(tmp_path: Path) -> None:
     statuses = {check["name"]: check["status"] for check in results["trust"]}
     assert statuses["off requests missed"] == statuses["on requests hit"] == statuses["witnesses agree"] == "unknown"
     assert results["experiments"]["switch"]["reduction_percent"]["ttft"] > 50
+
+
+def test_counters_stand_in_for_answers_that_hide_their_cached_tokens(tmp_path: Path) -> None:
+    """vLLM as it is started without --enable-prompt-tokens-details."""
+    run, plan = bench(tmp_path, SMALL, main=FakeServing(shows_cached=False))
+    assert plan.proof.mechanism is Mechanism.SALT
+    results = results_of(run)
+    switch = results["experiments"]["switch"]
+    assert switch["hit_rate_percent_after_first"]["usage"] is None
+    assert all(row["on_cached_tokens"] for row in switch["rows"][1:])
+    statuses = {check["name"]: check["status"] for check in results["trust"]}
+    assert statuses["off requests missed"] == statuses["on requests hit"] == statuses["witnesses agree"] == "ok"
+    hit = told_rate(switch["hit_rate_percent_after_first"])
+    assert hit is not None
+    assert f"with {hit:.1f}% of the prompt tokens" in (
+        write_report(tmp_path) and (tmp_path / "report.html").read_text("utf-8")
+    )
 
 
 def test_failed_requests_are_counted_and_in_no_statistic(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anaphora.lab.arms import Mechanism, Trial
-from anaphora.lab.prediction import expect
+from anaphora.lab.prediction import block_size_of, expect
 from anaphora.lab.targets.base import ChatRequest, Message, Tool
 
 
@@ -42,3 +42,8 @@ def test_what_goes_first_is_what_the_server_says_or_else_what_was_used_longest_a
 ) -> None:
     cache = {"block_size": "2", "num_gpu_blocks": "6", **policy}
     assert cached_tokens(["aaaaa", "bbbbb", "aaaaa", "ccccc", "aaaaa"], cache) == [0, 0, 4, 0, last]
+
+
+def test_a_server_that_keeps_prompts_in_slots_is_predicted_token_by_token() -> None:
+    assert cached_tokens(["abcdef", "abcdxyz", "abcdef"], {"num_slots": 4}) == [0, 4, 4]
+    assert block_size_of({"num_slots": 4}) == 1

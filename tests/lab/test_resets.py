@@ -95,7 +95,7 @@ def test_a_run_by_reset_hits_and_misses_as_meant_and_as_predicted(tmp_path: Path
         (FakeServing(forgets=False), r"the server did not say no, yet \d+ tokens of the same prompt hit after it"),
         (FakeServing(refuses_reset="blocks are in use"), "blocks are in use"),
         (FakeServing(caching=False), "a repeated prompt did not hit"),
-        (FakeServing(shows_cached=False), "does not tell its cached tokens"),
+        (FakeServing(shows_cached=False, has_metrics=False), "does not tell its cached tokens"),
         (FakeServing(fails=lambda n: "no"), "the target refused a first request: no"),
     ],
 )

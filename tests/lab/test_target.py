@@ -188,7 +188,7 @@ def test_chat_tokenizer_counters_and_settings_of_a_full_server() -> None:
 
 def test_what_a_server_does_not_offer_is_unknown() -> None:
     routes = openai_routes(FakeServing(has_tokenizer=False, has_metrics=False))
-    routes["POST /tokenize"] = lambda *_: as_json({"tokens": []})  # llama.cpp, which wants another field
+    routes["POST /tokenize"] = lambda *_: as_json({"tokens": []})  # asked in another server's words
     routes["GET /metrics"] = lambda *_: Canned(content_type="text/html", writes=(b"<html>not metrics</html>",))
     routes["GET /version"] = lambda *_: as_json({"version": "1.2"})
 
@@ -204,3 +204,34 @@ def test_what_a_server_does_not_offer_is_unknown() -> None:
             await target.close()
 
     asyncio.run(run())
+
+
+def test_llama_cpp_is_asked_for_tokens_in_its_own_words_and_for_its_slots() -> None:
+    asked: list[Mapping[str, Any]] = []
+
+    def tokenize(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
+        asked.append(body)
+        return as_json({"tokens": list(range(len(body.get("content", "").split())))})
+
+    row = {"id": "m", "owned_by": "llamacpp", "meta": {"n_ctx": 4096, "n_ctx_train": 8192}}
+    routes: dict[str, Route] = {
+        "GET /v1/models": lambda *_: as_json({"data": [row]}),
+        "POST /tokenize": tokenize,
+        "POST /apply-template": lambda body, _: as_json({"prompt": f"<s> user {body['messages'][0]['content']} <e>"}),
+        "GET /props": lambda *_: as_json({"total_slots": 4}),
+    }
+
+    async def run() -> None:
+        async with serving_at(routes) as port:
+            target = OpenAITarget(BaseUrl.parse(f"127.0.0.1:{port}"), clock=itertools.count(1).__next__)
+            await target.choose_model(None)
+            await target.identify()
+            assert target.max_model_len == 4096
+            assert await target.count_text("a b") == 2
+            assert await target.chat_token_ids(ASK.messages) == [0, 1, 2, 3]
+            assert await target.cache_settings() == {"num_slots": 4}
+            await target.close()
+
+    asyncio.run(run())
+    assert [body["add_special"] for body in asked] == [False, True]
+    assert asked[1]["content"] == "<s> user Why? <e>"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from anaphora.lab.witnesses import disagreements, gaps, hit_rates, shares
+from anaphora.lab.witnesses import cached_tokens, disagreements, gaps, hit_rates, shares
 from anaphora.traces.records import CounterReading
 from tests.lab.records import record
 
@@ -42,7 +42,8 @@ def test_silence_is_not_zero() -> None:
     [
         (96, 100, 96, None),
         (None, 100, 96, "hidden by the server"),
-        (96, 100, None, "no tokenizer"),
+        (96, 100, None, None),
+        (None, 100, None, "hidden by the server"),
         (96, 107, 96, "another token count"),
         (80, 100, 96, "within one block"),
         (0, 100, 96, "less than predicted"),
@@ -75,6 +76,32 @@ def test_the_counters_are_the_third_witness_of_each_request(queried: float, cach
     found = disagreements([record(**counters(queried, cached))], block_size=16)
     assert [one.gap.startswith(name) for one in found if name] == ([] if name is None else [True])
     assert len(found) == (name is not None)
+
+
+@pytest.mark.parametrize(
+    ("queried", "cached", "told", "gap"),
+    [
+        (100, 96, 96, None),
+        (100, 80, 80, "within one block: rounding or the last token"),
+        (300, 96, None, "hidden by the server"),  # other people's tokens are among them
+        (0, 0, None, "hidden by the server"),
+    ],
+)
+def test_where_answers_hide_their_cached_tokens_the_counters_tell_them(
+    queried: float, cached: float, told: int | None, gap: str | None
+) -> None:
+    hidden = record(usage=usage(None), **counters(queried, cached))
+    assert cached_tokens(hidden) == told
+    assert list(gaps([hidden], block_size=16)) == ([] if gap is None else [gap])
+
+
+def test_blocks_are_no_tokens() -> None:
+    hidden = record(
+        usage=usage(None),
+        counters_before=CounterReading("f", "blocks", 0, 0),
+        counters_after=CounterReading("f", "blocks", 100, 96),
+    )
+    assert cached_tokens(hidden) is None
 
 
 def test_a_disagreement_says_who_said_what() -> None:

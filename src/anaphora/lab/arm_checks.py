@@ -5,18 +5,20 @@ from collections.abc import Sequence
 from anaphora.lab.arms import HEAD_TOKENS, Mechanism
 from anaphora.lab.check import Check
 from anaphora.lab.counter_chain import CounterChain
-from anaphora.lab.usage import Usage, read_usage
-from anaphora.lab.witnesses import cached_by_source, gaps, prompt_tokens, shares
+from anaphora.lab.witnesses import cached_by_source, cached_tokens, gaps, prompt_tokens, shares
 from anaphora.traces.records import RequestRecord
 
 
-def off_missed(mechanism: Mechanism, usages: Sequence[Usage]) -> Check:
-    """No request of the off arm took more from the cache than what stands before the words that make it miss."""
-    name, how, num = "off requests missed", f"off is {mechanism.off_means}", len(usages)
+def off_missed(mechanism: Mechanism, told: Sequence[int | None]) -> Check:
+    """No request of the off arm took more from the cache than what stands before the words that make it miss.
+
+    ``told``: cached tokens of each; ``None``: nobody tells.
+    """
+    name, how, num = "off requests missed", f"off is {mechanism.off_means}", len(told)
     allowed = HEAD_TOKENS if mechanism is Mechanism.NONCE else 0
-    cached = [usage.num_cached_tokens for usage in usages if usage.num_cached_tokens is not None]
+    cached = [count for count in told if count is not None]
     leaked = sum(count > allowed for count in cached)
-    if not usages:
+    if not told:
         return Check(name, "unknown", "no request was answered with caching off")
     if len(cached) < num:
         return Check(name, "unknown", f"{how}; {num - len(cached)} of {num} do not tell")
@@ -30,7 +32,7 @@ def on_hit(on: Sequence[RequestRecord]) -> Check:
     on = [record for record in on if record.predicted_cached_tokens != 0]
     if not on:
         return Check("on requests hit", "unknown", "no request was expected to hit")
-    cached = [read_usage(record.usage).num_cached_tokens for record in on]
+    cached = [cached_tokens(record) for record in on]
     if None in cached:
         return Check("on requests hit", "unknown", f"{cached.count(None)} of {len(on)} do not tell their cached tokens")
     missed = cached.count(0)

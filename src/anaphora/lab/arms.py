@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from anaphora.errors import TargetError
+from anaphora.lab.counted_reply import counted_chat
 from anaphora.lab.salts import salt_of
-from anaphora.lab.targets.base import ChatRequest, Reply, Target
-from anaphora.lab.usage import read_usage
+from anaphora.lab.targets.base import ChatRequest, Target
 from anaphora.traces.records import Arm, Phase
 
 HEAD_TOKENS = 64
@@ -99,14 +99,15 @@ async def prove_salt(target: Target, filler: ChatRequest) -> ArmsProof:
         ChatRequest(messages=filler.messages, max_tokens=1, cache_salt=salt_of(filler.cache_salt, name))
         for name in ("a", "a", "b")
     )
-    first, again, other = [await target.chat(request) for request in asked]
-    if first.answer.error is not None:
+    first, again, other = [await counted_chat(target, request) for request in asked]
+    refusal = first.reply.answer.error
+    if refusal is not None:
         bare = ChatRequest(messages=filler.messages, max_tokens=1)
         plain = await target.chat(bare)
         if plain.answer.error is not None:
             raise TargetError(f"the target refused a first request: {plain.answer.error}")
-        return ArmsProof(Mechanism.NONCE, f"cache_salt was refused ({first.answer.error})", (bare,))
-    hit, miss = _cached(again), _cached(other)
+        return ArmsProof(Mechanism.NONCE, f"cache_salt was refused ({refusal})", (bare,))
+    hit, miss = again.num_cached_tokens, other.num_cached_tokens
     if hit is None or miss is None:
         seen = "the target does not tell its cached tokens, so a salt cannot be proved"
     elif hit == 0:
@@ -118,7 +119,3 @@ async def prove_salt(target: Target, filler: ChatRequest) -> ArmsProof:
         proved = f"a prompt that hit ({hit} tokens) missed under another salt (0 tokens)"
         return ArmsProof(Mechanism.SALT, proved, asked)
     return ArmsProof(Mechanism.NONCE, seen, asked)
-
-
-def _cached(reply: Reply) -> int | None:
-    return read_usage(reply.answer.usage).num_cached_tokens

@@ -70,6 +70,7 @@ async def measure(
         max_model_len=target.max_model_len,
         note=observer.note,
         proof_id=secrets.token_hex(4),
+        asked_before=target.asked_before,
     )
     observer.note("calibrating the client")
     client_error = await _client_error()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from anaphora.lab.check import Check
-from anaphora.lab.experiments.two_variable import cached_tokens
+from anaphora.lab.experiments.two_variable import known_cached_tokens
 from anaphora.lab.statistics import fit_line, median
 from anaphora.lab.timings import ttft_ms
 from anaphora.lab.witnesses import prompt_tokens
@@ -55,6 +55,6 @@ def _deviations(records: Sequence[RequestRecord]) -> list[tuple[float, float]]:
 
 def _kind(record: RequestRecord) -> Hashable:
     """Requests of one kind compute nearly as many tokens after equally long prefixes."""
-    prompt, cached = prompt_tokens(record), cached_tokens(record)
+    prompt, cached = prompt_tokens(record), known_cached_tokens(record)
     computed = None if prompt is None or cached is None else (prompt - cached) // _ALIKE_TOKENS
     return (record.experiment, record.arm, record.group, computed)

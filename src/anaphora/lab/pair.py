@@ -19,6 +19,7 @@ from anaphora.lab.report.bills import amount
 from anaphora.lab.report.languages import Language, language_of
 from anaphora.lab.report.words import count, ms, percent, signed_percent
 from anaphora.lab.session import new_folder, run_session
+from anaphora.lab.witnesses import told_rate
 from anaphora.report.language import table_in
 from anaphora.report.page import document, html_table, section
 from anaphora.report.tables import Table
@@ -125,7 +126,7 @@ def _gradient(found: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
 def _cached(found: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """As the answers tell it: the one witness that every sort of server can have."""
     return (
-        ("prompt tokens from the cache, without the first", percent(found["hit_rate_percent_after_first"]["usage"])),
+        ("prompt tokens from the cache, without the first", percent(told_rate(found["hit_rate_percent_after_first"]))),
     )
 
 

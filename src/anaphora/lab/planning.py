@@ -1,7 +1,7 @@
 """From options and a target to trials in their order of sending, with what should come of each."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,10 +48,12 @@ async def make_plan(
     max_model_len: int | None,
     note: Callable[[str], None],
     proof_id: str | None = None,
+    asked_before: Sequence[ChatRequest] = (),
 ) -> Plan:
     """Find the arms that the target allows, size the prompts, order the trials, predict their hits.
 
-    ``proof_id``: stands in the proof's texts for a ``run_id`` whose texts the server may know.
+    ``proof_id``: stands in the proof's texts for a ``run_id`` whose texts the server may know. ``asked_before``: what
+    the run has sent already.
     """
     texts = texts_of(options.lang)
     proof = await prove_arms(options, target, proof_id or run_id)
@@ -70,7 +72,8 @@ async def make_plan(
     ]
     cache = await target.cache_settings()
     warmups = _warmups(prompts)
-    sent = [*(_warmup("on", request) for request in proof.asked), *warmups, *trials]
+    earlier = [_warmup("on", request) for request in (*asked_before, *proof.asked)]
+    sent = [*earlier, *warmups, *trials]
     expected = await expect(sent, tokenizer, mechanism=proof.mechanism, cache=cache)
     return Plan(
         run_id=run_id,
@@ -79,7 +82,7 @@ async def make_plan(
         cache_settings=cache,
         warmups=warmups,
         trials=trials,
-        expected_warmups=expected[len(proof.asked) : -len(trials)],
+        expected_warmups=expected[len(earlier) : -len(trials)],
         expected=expected[-len(trials) :],
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 from anaphora.errors import ConfigError
 from anaphora.lab.arms import Mechanism, Trial
 from anaphora.lab.runner import Expected
+from anaphora.lab.slots import SlotCache
 from anaphora.lab.targets.base import ChatRequest, PromptTokenizer
 from anaphora.sim import CacheConfig, predict
 from anaphora.types import Namespace
@@ -17,8 +18,8 @@ LEAST_RECENTLY_USED = "lru"
 
 
 def block_size_of(settings: Mapping[str, Any]) -> int:
-    """The block size that a server publishes, else the usual one."""
-    return _positive(settings.get("block_size")) or DEFAULT_BLOCK_SIZE
+    """The block size that a server publishes, else the usual one; a server that keeps prompts in slots has none."""
+    return 1 if _slots_of(settings) else _positive(settings.get("block_size")) or DEFAULT_BLOCK_SIZE
 
 
 async def expect(
@@ -33,16 +34,35 @@ async def expect(
     ids = await _token_ids(trials, tokenizer)
     if ids is None:
         return [Expected() for _ in trials]
+    looked_up = [number for number, trial in enumerate(trials) if trial.arm == "on" or mechanism is not Mechanism.FLAG]
+    num_slots = _slots_of(cache)
+    counts = (
+        _from_blocks(trials, ids, looked_up, cache)
+        if num_slots is None
+        else _from_slots(trials, ids, looked_up, num_slots)
+    )
+    cached = dict(zip(looked_up, counts, strict=True))
+    return [Expected(len(tokens), cached.get(number, 0)) for number, tokens in enumerate(ids)]
+
+
+def _from_slots(
+    trials: Sequence[Trial], ids: Sequence[list[int]], looked_up: Sequence[int], num_slots: int
+) -> list[int]:
+    slots = SlotCache(num_slots)
+    return [slots.serve(ids[n], trials[n].request.max_tokens) for n in looked_up]
+
+
+def _from_blocks(
+    trials: Sequence[Trial], ids: Sequence[list[int]], looked_up: Sequence[int], cache: Mapping[str, Any]
+) -> list[int]:
     block_size = block_size_of(cache)
     enough = sum(
         (len(tokens) + trial.request.max_tokens) // block_size + 2 for tokens, trial in zip(ids, trials, strict=True)
     )
     config = cache_config(cache, num_blocks_of(cache) or enough)
-    looked_up = [number for number, trial in enumerate(trials) if trial.arm == "on" or mechanism is not Mechanism.FLAG]
     namespaces = _namespaces(trials)
     ledgers = predict([(namespaces[n], ids[n], trials[n].request.max_tokens) for n in looked_up], config)
-    cached = dict(zip(looked_up, (ledger.num_cached_tokens for ledger in ledgers), strict=True))
-    return [Expected(len(tokens), cached.get(number, 0)) for number, tokens in enumerate(ids)]
+    return [ledger.num_cached_tokens for ledger in ledgers]
 
 
 def _namespaces(trials: Sequence[Trial]) -> list[Namespace]:
@@ -80,6 +100,10 @@ async def _token_ids(trials: Sequence[Trial], tokenizer: PromptTokenizer) -> lis
 
 def _key(request: ChatRequest) -> str:
     return json.dumps([request.messages, request.tools])
+
+
+def _slots_of(settings: Mapping[str, Any]) -> int | None:
+    return _positive(settings.get("num_slots"))
 
 
 def _positive(value: object) -> int | None:

@@ -10,7 +10,7 @@ from anaphora.lab.progress_bar import ProgressBar
 from anaphora.lab.report.words import ms, signed_percent
 from anaphora.lab.statistics import median, reduction_percent
 from anaphora.lab.timings import e2e_ms, ttft_ms
-from anaphora.lab.usage import read_usage
+from anaphora.lab.witnesses import cached_tokens
 from anaphora.traces.records import RequestRecord
 
 
@@ -84,7 +84,7 @@ def describe(record: RequestRecord) -> str:
     name = f"{record.experiment} {record.group} {record.arm:<3} {'first' if record.phase == 'first' else record.index}"
     if record.error is not None:
         return f"{name}: failed: {record.error}"
-    cached = read_usage(record.usage).num_cached_tokens
+    cached = cached_tokens(record)
     hit = "" if cached is None else f", {cached} tokens cached"
     return f"{name}: TTFT {ms(ttft_ms(record))} ms, E2E {ms(e2e_ms(record))} ms{hit}"
 

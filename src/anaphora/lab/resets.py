@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from anaphora.errors import TargetError
 from anaphora.lab.arms import ArmsProof, Mechanism, Trial
+from anaphora.lab.counted_reply import counted_chat
 from anaphora.lab.targets.base import ChatRequest, Target
-from anaphora.lab.usage import read_usage
 
 _TRIES = 10
 _PAUSE_S = 0.05
@@ -84,10 +84,10 @@ def _filling(trial: Trial) -> Trial:
 
 
 async def _cached(target: Target, request: ChatRequest) -> int | None:
-    reply = await target.chat(request)
-    if reply.answer.error is not None:
-        raise TargetError(f"the target refused a first request: {reply.answer.error}")
-    return read_usage(reply.answer.usage).num_cached_tokens
+    told = await counted_chat(target, request)
+    if told.reply.answer.error is not None:
+        raise TargetError(f"the target refused a first request: {told.reply.answer.error}")
+    return told.num_cached_tokens
 
 
 def _cannot(why: str) -> TargetError:

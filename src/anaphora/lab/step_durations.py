@@ -9,7 +9,7 @@ from statistics import median
 
 from anaphora.lab.timings import ttft_ms
 from anaphora.lab.usage import read_usage
-from anaphora.lab.witnesses import prompt_tokens
+from anaphora.lab.witnesses import cached_tokens, prompt_tokens
 from anaphora.sim.latency import StepWork, prefill_work
 from anaphora.sim.latency_fit import Observation
 from anaphora.traces.records import RequestRecord, Run
@@ -40,7 +40,7 @@ def _ttft(what: str, records: Sequence[RequestRecord], token_budget: int) -> lis
         for record in records
         if (milliseconds := ttft_ms(record)) is not None
         and (num_prompt := prompt_tokens(record)) is not None
-        and (num_cached := read_usage(record.usage).num_cached_tokens) is not None
+        and (num_cached := cached_tokens(record)) is not None
     ]
     if not seen:
         return []

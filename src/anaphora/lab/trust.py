@@ -10,7 +10,7 @@ from anaphora.lab.check import Check
 from anaphora.lab.drift import check_drift
 from anaphora.lab.experiments.registry import EXPERIMENTS
 from anaphora.lab.prediction import block_size_of
-from anaphora.lab.usage import read_usage
+from anaphora.lab.witnesses import cached_tokens
 from anaphora.traces.records import RequestRecord, Run
 
 _ENOUGH_FOR_95_PERCENT = 6
@@ -21,11 +21,11 @@ def checks(run: Run) -> list[dict[str, Any]]:
     records = [record for record in run.requests if record.phase != "warmup"]
     good = [record for record in records if record.error is None]
     on = [record for record in good if record.arm == "on"]
-    usages_off = [read_usage(record.usage) for record in good if record.arm == "off"]
+    told_off = [cached_tokens(record) for record in good if record.arm == "off"]
     settings, environment = run.header.settings, run.header.environment
     answers = (
         _complete(run, records),
-        arm_checks.off_missed(Mechanism(settings["mechanism"]), usages_off),
+        arm_checks.off_missed(Mechanism(settings["mechanism"]), told_off),
         arm_checks.on_hit([record for record in on if record.phase == "measured"]),
         arm_checks.witnesses(on, block_size_of(run.header.target["cache_settings"])),
         arm_checks.counters(good),

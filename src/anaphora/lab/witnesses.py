@@ -6,7 +6,7 @@ name.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anaphora.lab.counters import difference, total
@@ -30,6 +30,25 @@ def prompt_tokens(record: RequestRecord) -> int | None:
 def counted(record: RequestRecord) -> CounterReading | None:
     """What the server's counters grew by during this request."""
     return difference(record.counters_before, record.counters_after)
+
+
+def cached_tokens(record: RequestRecord) -> int | None:
+    """As the answer tells or, where it is silent, as the counters do; ``None``: nobody tells."""
+    return told_cached(read_usage(record.usage).num_cached_tokens, prompt_tokens(record), counted(record))
+
+
+def told_cached(by_answer: int | None, num_prompt_tokens: int | None, counts: CounterReading | None) -> int | None:
+    """The cached tokens of one request. Counters stand in for a silent answer only if they are in tokens and grew by
+    this prompt and no more: else they count other people's requests too."""
+    if by_answer is not None:
+        return by_answer
+    is_exact = counts is not None and counts.unit == "tokens" and counts.queried == num_prompt_tokens
+    return round(counts.cached) if counts is not None and is_exact else None
+
+
+def told_rate(rates: Mapping[str, float | None]) -> float | None:
+    """Of the hit rates by witness the one that was observed: the answers', else the counters'."""
+    return rates["metrics"] if rates["usage"] is None else rates["usage"]
 
 
 def shares(records: Sequence[RequestRecord]) -> dict[str, Share | None]:
@@ -87,7 +106,7 @@ class Disagreement:
 
 
 def disagreements(records: Sequence[RequestRecord], *, block_size: int) -> list[Disagreement]:
-    """The successful requests on which witnesses that speak part, or of which one is silent that should not be."""
+    """The successful requests on which witnesses that speak part, or of which the server tells nothing."""
     named = ((record, gap_of(record, block_size)) for record in records if record.error is None)
     return [_disagreement(record, gap) for record, gap in named if gap is not None]
 
@@ -98,18 +117,15 @@ def gaps(records: Sequence[RequestRecord], *, block_size: int) -> dict[str, int]
 
 
 def gap_of(record: RequestRecord, block_size: int) -> str | None:
-    """The class of the difference between prediction, ``usage`` and counters; ``None`` where they agree, or where
-    only the counters are silent."""
-    usage, predicted = read_usage(record.usage), record.predicted_cached_tokens
-    if predicted is None:
-        return "no tokenizer, so no prediction"
-    if usage.num_prompt_tokens is not None and usage.num_prompt_tokens != record.num_prompt_tokens:
+    """The class of the difference between those of prediction, ``usage`` and counters that speak; ``None`` where they
+    agree. That the server tells nothing at all is a class too."""
+    cached, predicted = cached_tokens(record), record.predicted_cached_tokens
+    if predicted is not None and prompt_tokens(record) != record.num_prompt_tokens:
         return OTHER_LENGTH
-    if usage.num_cached_tokens is None:
+    if cached is None:
         return HIDDEN
-    return gap_to_prediction(usage.num_cached_tokens - predicted, record.arm, block_size) or _gap_to_counters(
-        record, usage.num_cached_tokens
-    )
+    by_prediction = None if predicted is None else gap_to_prediction(cached - predicted, record.arm, block_size)
+    return by_prediction or _gap_to_counters(record, cached)
 
 
 def gap_to_prediction(gap: int, arm: Arm, block_size: int) -> str | None:

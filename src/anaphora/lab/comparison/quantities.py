@@ -14,8 +14,7 @@ from anaphora.lab import statistics
 from anaphora.lab.experiments.summary import of_arm
 from anaphora.lab.statistics import Samples
 from anaphora.lab.timings import e2e_ms, tpot_ms, ttft_ms
-from anaphora.lab.usage import read_usage
-from anaphora.lab.witnesses import prompt_tokens
+from anaphora.lab.witnesses import cached_tokens, prompt_tokens
 from anaphora.traces.records import Arm, RequestRecord, Run
 
 Unit = Literal["ms", "ms/1000 tokens", "%"]
@@ -87,7 +86,7 @@ def _of_place(place: str, records: Sequence[RequestRecord]) -> list[Quantity]:
         if pairs.keys and name != "tpot":
             found.append(Quantity(place, f"{name}_reduction", "%", (pairs,), _reduction))
     for arm in ARMS:
-        served = _cell(of_arm(records, arm), lambda r: read_usage(r.usage).num_cached_tokens, prompt_tokens)
+        served = _cell(of_arm(records, arm), cached_tokens, prompt_tokens)
         if served.keys:
             found.append(Quantity(place, f"hit_rate_{arm}", "%", (served,), _share))
         failed = _cell(of_arm(records, arm), lambda r: float(r.error is not None), lambda r: 1.0)

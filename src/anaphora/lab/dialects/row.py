@@ -44,6 +44,17 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tokenizing:
+    """How a server is asked for token ids at ``/tokenize`` below its root. ``text``: the field of a text; ``special``:
+    whether tokens that begin a text are added. ``template_path``: where a chat is rendered first, on a server that
+    tokenises texts alone; ``None``: chats are taken there as well."""
+
+    text: str = "prompt"
+    special: str = "add_special_tokens"
+    template_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """One kind of server. ``owners``: what its model list gives as ``owned_by``; ``metrics``: how the names of its
     metrics begin; ``hosts``: where the service itself is. An empty ``families`` means that it counts no cached tokens.
@@ -61,6 +72,9 @@ class Dialect:
     tells_in_answers: bool = False
     """Every answer tells its cached tokens, so that counters may lack without harm."""
     metrics_path: str = "/metrics"
+    tokenizing: Tokenizing = Tokenizing()
+    slots_path: str | None = None
+    """Where a server that keeps whole prompts in slots says how many it has, as ``total_slots``."""
     reset: Reset | None = None
     takes_salt: bool | None = None
     """Whether ``cache_salt`` isolates; ``None``: not known. It is proved before it is used in any case."""

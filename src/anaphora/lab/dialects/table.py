@@ -1,7 +1,7 @@
 """The dialect table. A new kind of server is a row here, and nothing elsewhere."""
 
 from anaphora.lab.dialects import families
-from anaphora.lab.dialects.row import Dialect, Evidence, Reset
+from anaphora.lab.dialects.row import Dialect, Evidence, Reset, Tokenizing
 
 _GENERAL_USAGE = "look in the server's documentation for how it reports cached tokens; some services never do"
 _NO_METRICS = "a service in the cloud has none: hits are told in each answer alone"
@@ -43,6 +43,8 @@ _LLAMA_CPP = Dialect(
     metrics=("llamacpp:",),
     families=families.LLAMA_CPP,
     tells_in_answers=True,
+    tokenizing=Tokenizing(text="content", special="add_special", template_path="/apply-template"),
+    slots_path="/props",
     takes_salt=False,
     request_fields=(("cache_prompt", True),),
     show_cached_tokens="take a newer server: older ones tell cached tokens in `timings` alone",

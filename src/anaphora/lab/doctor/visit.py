@@ -6,9 +6,9 @@ from typing import Any
 
 from anaphora.errors import TargetError
 from anaphora.lab.arms import Mechanism
-from anaphora.lab.counters import MetricsText, difference
+from anaphora.lab.counted_reply import counted_chat
+from anaphora.lab.counters import MetricsText
 from anaphora.lab.dialects import OTHER, Dialect
-from anaphora.lab.settled_counters import settled_counters
 from anaphora.lab.targets.base import ChatRequest, Reply
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.usage import read_usage
@@ -57,12 +57,11 @@ class Visit:
 
     async def sample(self, request: ChatRequest) -> Sample:
         """Send a request and see what every witness says of it."""
-        before = await self.target.read_counters()
-        reply = await self.target.chat(request)
+        told = await counted_chat(self.target, request)
+        reply, counted = told.reply, told.counted
         if reply.answer.error is not None:
             raise TargetError(f"a request was refused: {reply.answer.error}")
         usage = read_usage(reply.answer.usage)
-        counted = None if before is None else difference(before, (await settled_counters(self.target, before))[0])
         first_token_ns = reply.answer.first_token_ns
         ttft_ms = None if first_token_ns is None else (first_token_ns - reply.sent_ns) / 1e6
         return Sample(usage.num_prompt_tokens, usage.num_cached_tokens, counted, ttft_ms)

@@ -28,8 +28,7 @@ from anaphora.lab.experiments.summary import (
 from anaphora.lab.experiments.two_variable import two_variable
 from anaphora.lab.statistics import Line
 from anaphora.lab.timings import ttft_ms
-from anaphora.lab.usage import read_usage
-from anaphora.lab.witnesses import hit_rates, prompt_tokens
+from anaphora.lab.witnesses import cached_tokens, hit_rates, prompt_tokens
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.traces.records import Arm, RequestRecord
 
@@ -207,7 +206,7 @@ def _row(length: int, records: Sequence[RequestRecord], seed: int) -> dict[str, 
     off, on = arms["off"]["ttft_ms_median"], arms["on"]["ttft_ms_median"]
     first = next((r for r in records if r.phase == "first"), None)
     counts = [count for r in records if r.phase == "measured" and (count := prompt_tokens(r)) is not None]
-    cached = [count for r in of_arm(records, "on") if (count := read_usage(r.usage).num_cached_tokens) is not None]
+    cached = [count for r in of_arm(records, "on") if (count := cached_tokens(r)) is not None]
     return {
         "prefix_tokens": length,
         "prompt_tokens": statistics.median(counts),

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from anaphora.lab.experiments.summary import interval, median_of, ms
-from anaphora.lab.experiments.two_variable import cached_tokens, without_strays
+from anaphora.lab.experiments.two_variable import known_cached_tokens, without_strays
 from anaphora.lab.statistics import LEVEL, Interval
 from anaphora.lab.timings import ttft_ms
 from anaphora.lab.token_costs import Point
@@ -37,7 +37,7 @@ def _rows(records: Sequence[RequestRecord]) -> list[dict[str, Any]]:
     for record in records:
         length = prompt_tokens(record)
         if length is not None:
-            by_length.setdefault((length, cached_tokens(record)), []).append(record)
+            by_length.setdefault((length, known_cached_tokens(record)), []).append(record)
     return [
         {
             "prompt_tokens": length,
@@ -56,7 +56,7 @@ def _height(records: Sequence[RequestRecord], width: int | None) -> dict[str, An
         Point("staircase", length - cached, cached, time)
         for record in records
         if (length := prompt_tokens(record)) is not None
-        and (cached := cached_tokens(record)) is not None
+        and (cached := known_cached_tokens(record)) is not None
         and (time := ttft_ms(record)) is not None
     ]
     points = without_strays(known) if width else []

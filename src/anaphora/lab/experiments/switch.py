@@ -15,8 +15,7 @@ from anaphora.lab.command_line import at_least, named
 from anaphora.lab.experiments.base import Experiment, ExperimentSettings, Planner
 from anaphora.lab.experiments.summary import ms, of_arm, paired_difference, paired_reduction, percent, summarise
 from anaphora.lab.timings import e2e_ms, ttft_ms
-from anaphora.lab.usage import read_usage
-from anaphora.lab.witnesses import hit_rates, prompt_tokens
+from anaphora.lab.witnesses import cached_tokens, hit_rates, prompt_tokens
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.traces.records import Arm, RequestRecord
 
@@ -119,7 +118,7 @@ def _row(index: int, off: RequestRecord | None, on: RequestRecord | None) -> dic
         "question": either.label,
         "phase": either.phase,
         "prompt_tokens": prompt_tokens(either),
-        "on_cached_tokens": None if on is None else read_usage(on.usage).num_cached_tokens,
+        "on_cached_tokens": None if on is None else cached_tokens(on),
         "off_ttft_ms": ms(ttft_ms(off)) if off else None,
         "on_ttft_ms": ms(ttft_ms(on)) if on else None,
         "off_e2e_ms": ms(e2e_ms(off)) if off else None,

@@ -7,8 +7,7 @@ from anaphora.lab.experiments.summary import interval, ms
 from anaphora.lab.statistics import median
 from anaphora.lab.timings import ttft_ms
 from anaphora.lab.token_costs import TERMS, Point, TokenCosts, fit_token_costs
-from anaphora.lab.usage import read_usage
-from anaphora.lab.witnesses import prompt_tokens
+from anaphora.lab.witnesses import cached_tokens, prompt_tokens
 from anaphora.traces.records import RequestRecord
 
 _DIGITS = 6
@@ -32,17 +31,17 @@ def without_strays(points: Sequence[Point]) -> list[Point]:
     return [point for point in points if point.ttft_ms <= limits[point.cell]]
 
 
-def cached_tokens(record: RequestRecord) -> int | None:
-    """As the answer tells, else as predicted."""
-    told = read_usage(record.usage).num_cached_tokens
-    return record.predicted_cached_tokens if told is None else told
-
-
 def _point(record: RequestRecord, cell: str) -> Point | None:
-    time, prompt, cached = ttft_ms(record), prompt_tokens(record), cached_tokens(record)
+    time, prompt, cached = ttft_ms(record), prompt_tokens(record), known_cached_tokens(record)
     if record.phase != "measured" or time is None or prompt is None or cached is None:
         return None
     return Point(cell, prompt - cached, cached, time)
+
+
+def known_cached_tokens(record: RequestRecord) -> int | None:
+    """As the server tells, else as predicted."""
+    told = cached_tokens(record)
+    return record.predicted_cached_tokens if told is None else told
 
 
 def _as_stored(costs: TokenCosts, points: Sequence[Point]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def checks(run: LoadRun, load: Load, witnesses: Sequence[Mapping[str, Any]]) -> 
         lambda: _complete(run),
         lambda: _reached(load),
         lambda: _failures(load),
-        lambda: off_missed(mechanism, [read_usage(record.usage) for record in by_arm["off"]]),
+        lambda: off_missed(mechanism, [read_usage(record.usage).num_cached_tokens for record in by_arm["off"]]),
         lambda: _on_hit(by_arm["on"]),
         lambda: _witnesses(load),
         lambda: _as_predicted(witnesses),

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from anaphora.lab.experiments.costs import STAIRCASE
-from anaphora.lab.experiments.two_variable import cached_tokens
+from anaphora.lab.experiments.two_variable import known_cached_tokens
 from anaphora.lab.report.base import Findings
 from anaphora.lab.report.drawing import subtitle, titled_axes
 from anaphora.lab.timings import ttft_ms
@@ -77,7 +77,7 @@ def _formula(fit: dict[str, Any], computed: Any, cached: Any) -> Any:
 
 
 def _point(record: RequestRecord) -> tuple[int, int, float] | None:
-    prompt, cached, time = prompt_tokens(record), cached_tokens(record), ttft_ms(record)
+    prompt, cached, time = prompt_tokens(record), known_cached_tokens(record), ttft_ms(record)
     if record.phase != "measured" or record.label == STAIRCASE or prompt is None or cached is None or time is None:
         return None
     return prompt - cached, cached, time

@@ -9,6 +9,7 @@ from anaphora.lab.report.base import CsvOf, FigureOf, Findings, Presentation
 from anaphora.lab.report.drawing import subtitle
 from anaphora.lab.report.hit_rates import hit_rate_line
 from anaphora.lab.report.words import count, interval, levels_in_words, ms, percent, signed_percent
+from anaphora.lab.witnesses import told_rate
 from anaphora.report.colours import GREY, INK, ON
 from anaphora.report.figures import styled
 from anaphora.report.tables import Table
@@ -78,12 +79,12 @@ def _hits(found: Mapping[str, Any], noun: str) -> Table:
         (
             row["group"],
             *(percent(row["hit_rate_percent"][witness]) for witness in ("usage", "metrics", "predicted")),
-            percent(row["hit_rate_percent_after_first"]["usage"]),
+            percent(told_rate(row["hit_rate_percent_after_first"])),
             "; ".join(f"{number} × {name}" for name, number in row["gaps"].items()) or _GAPLESS,
         )
         for row in found["rows"]
     ]
-    columns = (f"<{noun}", "usage", "/metrics", "expected", "usage without the first", "<gaps")
+    columns = (f"<{noun}", "usage", "/metrics", "expected", "without the first", "<gaps")
     return Table(
         "Share of prompt tokens from the cache, by three witnesses", columns, tuple(rows), hit_rate_line(found)
     )
@@ -100,7 +101,7 @@ def _answer(found: Mapping[str, Any], noun: str) -> str:
 
 
 def _changed(row: Mapping[str, Any]) -> str:
-    hit = row["hit_rate_percent_after_first"]["usage"]
+    hit = told_rate(row["hit_rate_percent_after_first"])
     served = "" if hit is None else f", {percent(hit)} of the prompt tokens cached"
     times = f"from {ms(row['off_ttft_ms'])} to {ms(row['on_ttft_ms'])} ms"
     return f"of {row['group']} {times} ({signed_percent(row['reduction_percent'])}{served})"
@@ -140,9 +141,10 @@ def _low(row: Mapping[str, Any]) -> float:
 
 
 def _hit_bar(axes: Any, place: int, row: Mapping[str, Any]) -> None:
-    """What usage tells, and a mark at what was predicted."""
+    """What was observed, and a mark at what was predicted."""
     rates = row["hit_rate_percent_after_first"]
-    if rates["usage"] is not None:
-        axes.barh(place, rates["usage"], height=0.55, color=GREY)
+    observed = told_rate(rates)
+    if observed is not None:
+        axes.barh(place, observed, height=0.55, color=GREY)
     if rates["predicted"] is not None:
         axes.plot(rates["predicted"], place, marker="D", color=INK, markersize=5, linestyle="none", clip_on=False)

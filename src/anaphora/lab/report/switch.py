@@ -12,6 +12,7 @@ from anaphora.lab.report.base import CsvOf, FigureOf, Findings, Presentation
 from anaphora.lab.report.drawing import COLOURS, subtitle
 from anaphora.lab.report.hit_rates import hit_rate_line
 from anaphora.lab.report.words import change, count, interval, level_of, ms, percent, signed_percent
+from anaphora.lab.witnesses import told_rate
 from anaphora.report.colours import GRID, INK
 from anaphora.report.tables import Table
 from anaphora.traces.records import RequestRecord
@@ -73,7 +74,7 @@ def _answer(findings: Findings) -> str:
     if reduction["ttft"] is None:
         return "The switch experiment has no time to first token in one of its arms."
     tokens = _prefix_tokens(findings)
-    hit = findings.found["hit_rate_percent_after_first"]["usage"]
+    hit = told_rate(findings.found["hit_rate_percent_after_first"])
     served = "" if hit is None else f", with {percent(hit)} of the prompt tokens served from the cache"
     ttft = change(off["ttft_ms_median"], on["ttft_ms_median"], reduction["ttft"])
     e2e = change(off["e2e_ms_median"], on["e2e_ms_median"], reduction["e2e"])

@@ -54,6 +54,9 @@ def chosen_model(base: BaseUrl, rows: Rows | None, wanted: str | None) -> str:
 
 
 def context_length(row: Mapping[str, Any]) -> int | None:
-    """The model's longest context in tokens; ``None`` if its row does not tell."""
+    """The model's longest context in tokens; ``None`` if its row does not tell. llama.cpp tells that of one slot."""
+    meta = row.get("meta")
     limit = row.get("max_model_len") or row.get("context_length")
+    if limit is None and isinstance(meta, Mapping):
+        limit = meta.get("n_ctx")
     return limit if isinstance(limit, int) else None

@@ -17,6 +17,7 @@ from anaphora.lab.targets.base import ChatRequest, KeyRefusedError, Message, Rep
 from anaphora.lab.targets.body import Body
 from anaphora.lab.targets.model_list import Rows, chosen_model, context_length, listed_models
 from anaphora.lab.targets.reset import refusal_of
+from anaphora.lab.targets.server_tokenizer import ServerTokenizer
 from anaphora.traces.records import CounterReading
 
 _LOADING = 503
@@ -50,8 +51,11 @@ class OpenAITarget:
         self.api_key_env = api_key_env
         self.dialect = dialect or OTHER
         self.is_forced = dialect is not None
+        self.asked_before: list[ChatRequest] = []
+        """Chats that were asked to see whether it answers; what they left may be in the cache since."""
         self._timeout_s = request_timeout_s
-        self._has_tokenizer = self._has_metrics = True
+        self._has_metrics = True
+        self._tokenizer = ServerTokenizer(lambda path, body: self._fetch("POST", f"{self.base.root}{path}", body))
         self._is_listed = False
         authorization = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         self.headers: Mapping[str, str] = {**authorization, **(headers or {})}
@@ -74,10 +78,11 @@ class OpenAITarget:
 
     async def wait_until_answering(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
         """Wait for a first answer: some servers list the model that they still load, and refuse chats with 503."""
-        messages = [{"role": "user", "content": "Hi"}]
-        body = json.dumps({"model": self.model, "messages": messages, "max_tokens": 1}).encode()
+        hello = ChatRequest(messages=({"role": "user", "content": "Hi"},), max_tokens=1)
+        body = json.dumps(self._body(hello)).encode()
         path = f"{self.base.api}/chat/completions"
         await self._while_loading(lambda: self._fetch("POST", path, body, self._timeout_s), limit_s, on_wait)
+        self.asked_before.append(hello)
 
     async def _while_loading(
         self, ask: Callable[[], Awaitable[Body]], limit_s: float, on_wait: Callable[[str], None]
@@ -159,7 +164,19 @@ class OpenAITarget:
     async def cache_settings(self) -> Mapping[str, Any]:
         """See :class:`~anaphora.lab.targets.base.Target`."""
         metrics = await self.metrics()
-        return {} if metrics is None else metrics.cache_config()
+        published = {} if metrics is None else metrics.cache_config()
+        return {**published, **await self._slots()}
+
+    async def _slots(self) -> Mapping[str, Any]:
+        """How many prompts a server keeps that keeps them in slots; empty for others."""
+        if self.dialect.slots_path is None:
+            return {}
+        answer = await self._fetch("GET", f"{self.base.root}{self.dialect.slots_path}")
+        try:
+            told = answer.json().get("total_slots") if answer.status == 200 else None
+        except (TargetError, AttributeError):
+            told = None
+        return {} if told is None else {"num_slots": told}
 
     async def reset_prefix_cache(self) -> str | None:
         """See :class:`~anaphora.lab.targets.base.Target`."""
@@ -175,13 +192,11 @@ class OpenAITarget:
 
     async def text_token_ids(self, text: str) -> list[int] | None:
         """Token ids of a bare text; ``None`` if the server does not tokenise for others."""
-        return await self._tokenize({"prompt": text, "add_special_tokens": False})
+        return await self._tokenizer.text_ids(self.dialect.tokenizing, self.model, text)
 
     async def chat_token_ids(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int] | None:
         """Token ids of a chat as the server renders it; ``None`` if it does not say."""
-        return await self._tokenize(
-            {"messages": list(messages), "add_generation_prompt": True, **({"tools": list(tools)} if tools else {})}
-        )
+        return await self._tokenizer.chat_ids(self.dialect.tokenizing, self.model, messages, tools)
 
     async def version(self) -> str | None:
         """What the server says of its version at ``/version``, if it does."""
@@ -194,20 +209,6 @@ class OpenAITarget:
 
     async def close(self) -> None:
         await self._client.close()
-
-    async def _tokenize(self, request: Mapping[str, Any]) -> list[int] | None:
-        if not self._has_tokenizer:
-            return None
-        body = json.dumps({"model": self.model, **request}, ensure_ascii=False).encode()
-        answer = await self._fetch("POST", f"{self.base.root}/tokenize", body)
-        try:
-            tokens = answer.json().get("tokens") if answer.status == 200 else None
-        except (TargetError, AttributeError):
-            tokens = None
-        if not tokens or not all(isinstance(token, int) for token in tokens):
-            self._has_tokenizer = False  # absent, or llama.cpp's, which wants another field and answers with no tokens
-            return None
-        return list(tokens)
 
     async def metrics(self) -> MetricsText | None:
         """The server's metrics; ``None`` if it has none, or none that can be read."""
