@@ -27,6 +27,7 @@ class FakeServing:
     honours_salt: bool = True
     shows_cached: bool = True
     has_tokenizer: bool = True
+    takes_tools: bool = True
     has_metrics: bool = True
     refuses_reset: str | None = None
     """Why nothing is forgotten when it is asked to forget."""
@@ -119,6 +120,8 @@ class FakeTarget:
         end = first + round((request.max_tokens - 1) * serving.decode_ms * MS)
         self.now_ns = end + MS
         error = serving.fails(serving.num_requests)
+        if request.tools and not serving.takes_tools:
+            error = "HTTP 400: tools need a parser"
         if error is not None:
             return Reply(sent, None, sent + MS, True, Answer(error=error))
         answer = Answer(

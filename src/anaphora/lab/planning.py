@@ -13,6 +13,7 @@ from anaphora.lab.prediction import expect
 from anaphora.lab.resets import prove_reset, with_resets
 from anaphora.lab.runner import Expected
 from anaphora.lab.targets.base import ChatRequest, PromptTokenizer, Target
+from anaphora.lab.tool_support import without_refused_tools
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.lab.workloads.sizing import token_counter
 from anaphora.lab.workloads.texts import texts_of
@@ -65,14 +66,12 @@ async def make_plan(
 
     count, exact = await token_counter(target, tokenizer, sample)
     planner = Planner(prompts, count, max_model_len, note)
-    trials = [
-        trial
-        for settings in options.experiments
-        for trial in _ordered(await settings.rounds(planner), proof.mechanism, options.seed)
-    ]
+    rounds = [await settings.rounds(planner) for settings in options.experiments]
+    rounds, asked_for_tools = await without_refused_tools(rounds, target, run_id, note)
+    trials = [trial for own in rounds for trial in _ordered(own, proof.mechanism, options.seed)]
     cache = await target.cache_settings()
     warmups = _warmups(prompts)
-    earlier = [_warmup("on", request) for request in (*asked_before, *proof.asked)]
+    earlier = [_warmup("on", request) for request in (*asked_before, *proof.asked, *asked_for_tools)]
     sent = [*earlier, *warmups, *trials]
     expected = await expect(sent, tokenizer, mechanism=proof.mechanism, cache=cache)
     return Plan(

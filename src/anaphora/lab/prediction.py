@@ -19,7 +19,7 @@ LEAST_RECENTLY_USED = "lru"
 
 def block_size_of(settings: Mapping[str, Any]) -> int:
     """The block size that a server publishes, else the usual one; a server that keeps prompts in slots has none."""
-    return 1 if _slots_of(settings) else _positive(settings.get("block_size")) or DEFAULT_BLOCK_SIZE
+    return 1 if num_slots_of(settings) else _positive(settings.get("block_size")) or DEFAULT_BLOCK_SIZE
 
 
 async def expect(
@@ -35,7 +35,7 @@ async def expect(
     if ids is None:
         return [Expected() for _ in trials]
     looked_up = [number for number, trial in enumerate(trials) if trial.arm == "on" or mechanism is not Mechanism.FLAG]
-    num_slots = _slots_of(cache)
+    num_slots = num_slots_of(cache)
     counts = (
         _from_blocks(trials, ids, looked_up, cache)
         if num_slots is None
@@ -102,7 +102,8 @@ def _key(request: ChatRequest) -> str:
     return json.dumps([request.messages, request.tools])
 
 
-def _slots_of(settings: Mapping[str, Any]) -> int | None:
+def num_slots_of(settings: Mapping[str, Any]) -> int | None:
+    """In how many slots a server keeps whole prompts; ``None`` for one that keeps blocks."""
     return _positive(settings.get("num_slots"))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anaphora.cli.main import run as anaphora
-from anaphora.errors import ConfigError, TraceError
+from anaphora.errors import ConfigError, TargetError, TraceError
 from anaphora.lab.experiments.prompts import PromptsSettings
 from anaphora.lab.experiments.scenarios import ScenariosSettings
 from anaphora.lab.options import BenchOptions
@@ -16,7 +16,7 @@ from anaphora.lab.report.presentations import answer
 from anaphora.lab.results import results_of
 from anaphora.lab.workloads.own_prompts import NO_GROUP, read_chats
 from anaphora.lab.workloads.scenarios import SCENARIOS
-from tests.lab.fake_bench import bench
+from tests.lab.fake_bench import Listener, bench
 from tests.lab.fakes import FakeServing
 from tests.lab.test_session import served
 
@@ -43,6 +43,20 @@ def test_what_is_shared_is_cached_and_what_is_not_is_not(tmp_path: Path, honours
             assert row["hit_rate_percent_after_first"]["usage"] > 30, name
             assert row["saved_ms_paired"]["median"] > 0
             assert row["saved_ms_paired"]["num_pairs"] == 3
+
+
+def test_a_target_that_refuses_tools_is_asked_everything_else(tmp_path: Path) -> None:
+    """vLLM without --enable-auto-tool-choice."""
+    listener = Listener()
+    run, _ = bench(tmp_path, options(), listener, main=FakeServing(takes_tools=False))
+    rows = results_of(run)["experiments"]["scenarios"]["rows"]
+    assert [row["group"] for row in rows] == [name for name in SCENARIOS if name != "agents"]
+    assert not any(record.error for record in run.requests)
+    assert "4 pairs of requests offer tools and are left out, since the target refuses these: HTTP 400: tools" in (
+        " ".join(listener.notes)
+    )
+    with pytest.raises(TargetError, match="takes no tools, and every request of an experiment has some: HTTP 400"):
+        bench(tmp_path, options(only=("agents",)), main=FakeServing(takes_tools=False))
 
 
 def test_the_texts_follow_from_the_seed(tmp_path: Path) -> None:

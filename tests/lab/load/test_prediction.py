@@ -104,6 +104,12 @@ def test_what_cannot_be_predicted_says_why(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
+def test_slots_under_load_are_not_predicted() -> None:
+    """llama.cpp: which slot a prompt takes depends on which are busy."""
+    ((found, _),) = predicted([stage()], FakeServing(), Mechanism.NONCE, {"num_slots": "4"})
+    assert found.reason == "prompts are kept in slots: what one finds depends on those that run beside it"
+
+
 def test_a_request_sent_while_its_beginning_was_computed_is_told_apart_from_an_eviction() -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0}}
     records = tuple(

@@ -14,7 +14,7 @@ from anaphora.lab.arms import Mechanism
 from anaphora.lab.load.records import LoadRecord, Stage, StagePrediction
 from anaphora.lab.load.timings import num_output_tokens
 from anaphora.lab.load.workloads import AnyWorkload
-from anaphora.lab.prediction import block_size_of, cache_config, num_blocks_of
+from anaphora.lab.prediction import block_size_of, cache_config, num_blocks_of, num_slots_of
 from anaphora.lab.targets.base import PromptTokenizer
 from anaphora.sim.predict import Replay, SimulatedRequest
 from anaphora.types import Namespace
@@ -47,6 +47,8 @@ class Predictor:
         sent = sorted(records, key=lambda record: record.sent_ns)
         if stage.loop != "closed":
             return self._none(stage, "requests that come at their own times overlap: what others compute is not known")
+        if num_slots_of(self._cache) is not None:
+            return self._none(stage, "prompts are kept in slots: what one finds depends on those that run beside it")
         if self._mechanism is Mechanism.FLAG and stage.arm == "off":
             return self._made(stage, sent, [], [0] * len(sent))
         if len(sent) > MOST_PROMPTS:
