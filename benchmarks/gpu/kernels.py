@@ -99,8 +99,7 @@ def invariance(heads: Heads, seed: int) -> bool:
 
     def attend(spans: list[Any], queries: torch.Tensor) -> torch.Tensor:
         plan, out = attention.plan_spans(spans), torch.empty_like(queries)
-        part = Problem(problem.case, heads, spans, queries, problem.cache)
-        attention.attend(prepared(attention, plan, part), plan.config, queries, problem.cache[0], out)
+        attention.attend(*prepared(attention, plan), plan.config, queries, problem.cache[0], out)
         return out
 
     whole = attend(problem.spans, problem.queries)

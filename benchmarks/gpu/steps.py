@@ -11,10 +11,10 @@ from benchmarks.gpu.cases import BLOCK_SIZE, Case, Heads, random_cache, referenc
 
 from anaphora.models.attention.cuda import CudaAttention
 from anaphora.models.attention.prefixes import SharingCost, find_shared_runs
-from anaphora.models.attention.static_step import StaticStep, StepCapacity
 from anaphora.models.attention.tasks import TaskBuilder, TaskPlan
 from anaphora.models.attention.tiles import TileConfig
 from anaphora.models.batch import SequenceSpan
+from anaphora.models.kernels.attend import TaskTensors, Workspace
 
 NUM_LAYERS = 28
 EAGER_SHARING = SharingCost(per_run=0, per_query=0, max_query_len=256)
@@ -55,21 +55,17 @@ class Problem:
         return cls(case, heads, spans, queries, random_cache(spans, num_blocks, heads, num_layers))
 
 
-def prepared(attention: CudaAttention, plan: TaskPlan, problem: Problem) -> StaticStep:
-    """Static tensors with the plan in them, the workspace poisoned."""
-    capacity = StepCapacity(
-        num_tokens=len(problem.queries), num_blocks=plan.work.size, num_listed=4096, num_parts=max(plan.num_parts, 1)
-    )
-    step = attention.static_step(capacity)
-    step.workspace.parts.fill_(math.nan)
-    step.upload(step.fill(plan))
-    return step
+def prepared(attention: CudaAttention, plan: TaskPlan) -> tuple[TaskTensors, Workspace]:
+    """The plan on the device, and a workspace that is poisoned."""
+    workspace = attention.workspace(max(plan.num_parts, 1))
+    workspace.parts.fill_(math.nan)
+    return attention.send(plan), workspace
 
 
 def relative_error(attention: CudaAttention, plan: TaskPlan, problem: Problem) -> float:
     """Of the whole output against float64; NaN if any row was not written."""
     out = torch.full_like(problem.queries, math.nan)
-    attention.attend(prepared(attention, plan, problem), plan.config, problem.queries, problem.cache[0], out)
+    attention.attend(*prepared(attention, plan), plan.config, problem.queries, problem.cache[0], out)
     difference = norm = 0.0
     for span in problem.spans:
         rows = slice(span.query_start, span.query_start + span.query_len)
@@ -92,11 +88,11 @@ def plan_with(problem: Problem, config: TileConfig, *, share: bool) -> TaskPlan:
 
 def layer_us(attention: CudaAttention, plan: TaskPlan, problem: Problem, repeats: int = 9) -> float:
     """Microseconds a layer of the plan, without its upload."""
-    step, out = prepared(attention, plan, problem), torch.empty_like(problem.queries)
+    (tensors, workspace), out = prepared(attention, plan), torch.empty_like(problem.queries)
 
     def layers() -> None:
         for layer in problem.cache:
-            attention.attend(step, plan.config, problem.queries, layer, out)
+            attention.attend(tensors, workspace, plan.config, problem.queries, layer, out)
 
     return graph_us(layers, repeats) / len(problem.cache)
 

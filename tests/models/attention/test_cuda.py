@@ -15,7 +15,6 @@ from tests.models.kernels import interpreter  # noqa: F401  # skips where kernel
 
 from anaphora.models.attention import cuda, tiles  # isort: skip
 from anaphora.models.attention.cuda import CudaAttention  # isort: skip
-from anaphora.models.attention.static_step import StepCapacity  # isort: skip
 
 NUM_HEADS, NUM_KV_HEADS, BLOCK_SIZE, NUM_BLOCKS = 6, 2, 16, 64
 LENGTHS = (1, 15, 16, 17, 31, 32, 33, 49, 100)
@@ -118,7 +117,7 @@ def test_random_steps_equal_float64_attention(head_dim: int, batch_invariant: bo
         assert torch.allclose(result[rows].double(), wanted, rtol=1e-4, atol=1e-5), (seed, span)
 
 
-def test_a_tree_of_sharing_through_static_tensors() -> None:
+def test_a_tree_of_sharing_in_a_padded_step() -> None:
     """Two levels of sharing, one request apart, a step padded to its bucket: only the requests' rows are written."""
     tables = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 7, 8], [9, 10]]
     lengths = [70, 66, 50, 20]
@@ -127,13 +126,14 @@ def test_a_tree_of_sharing_through_static_tensors() -> None:
     assert find_shared_runs(spans, BLOCK_SIZE, CHEAP) == runs
     kv = filled_cache(spans, 64, torch.float32)
     ours = attention(64)
-    step = ours.static_step(StepCapacity(num_tokens=6, num_blocks=32, num_tasks=64, num_listed=16, num_parts=64))
-    step.device.fill_(-7)
     plan = ours.plan_spans(spans)
-    assert step.fits(plan)
-    step.upload(step.fill(plan))
+    tensors, workspace = ours.send(plan), ours.workspace(64)
+    workspace.parts.fill_(math.nan)
+    behind = torch.full((2,), plan.num_parts, dtype=torch.int32)  # padding has no parts
+    work = torch.nn.functional.pad(tensors.work, (0, 64), value=-7)
+    tensors = replace(tensors, work=work, part_start=torch.cat([tensors.part_start, behind]))
     queries, out = torch.randn(6, NUM_HEADS, 64), torch.full((6, NUM_HEADS, 64), math.nan)
-    ours.attend(step, plan.config, queries, kv.layer(0), out)
+    ours.attend(tensors, workspace, plan.config, queries, kv.layer(0), out)
     for row, span in enumerate(spans):
         assert torch.allclose(out[row : row + 1].double(), expected(queries[row : row + 1], span, kv), atol=1e-5)
     assert out[4:].isnan().all()

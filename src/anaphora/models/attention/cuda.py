@@ -1,10 +1,9 @@
 """Attention on CUDA: plans made on the host in numpy, kernels that a CUDA graph can hold.
 
 Two ways to use it. As any :class:`anaphora.models.attention.base.Attention`: ``plan`` and ``run``, for steps of any
-size. And for steps captured in graphs: :meth:`CudaAttention.static_step` allocates the tensors that a graph reads,
-:meth:`StaticStep.fill` writes a step's plan into pinned memory, the runner copies it over, and
-:meth:`CudaAttention.attend` launches the same two kernels whatever the plan says. A graph holds for one pair of static
-step and tile configuration.
+size. And for steps captured in graphs: :meth:`CudaAttention.plan_spans` plans on the host, the runner sends the plan
+into tensors that stay in place, and :meth:`CudaAttention.attend` launches the same two kernels whatever they say. A
+graph holds for one size of tiles.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ import torch
 from anaphora.models.attention.long_prefill import LongPrefill, LongPrefillPlan, find_dense_attention, split_long
 from anaphora.models.attention.prefixes import SharingCost, find_shared_runs
 from anaphora.models.attention.sharing import SharedRun
-from anaphora.models.attention.static_step import StaticStep, StepCapacity
 from anaphora.models.attention.tasks import TaskBuilder, TaskPlan
 from anaphora.models.attention.tiles import FIXED_SPLIT, StepShape, TileConfig, step_configs, tile_config, tile_configs
 from anaphora.models.attention.waves import split_into_waves
@@ -93,13 +91,9 @@ class CudaAttention:
         first, *others = [self._plan_tasks(wave, num_tokens) for wave in waves]
         if not long and not others:
             return first
-        workspace = Workspace.allocate(
-            max([other.num_parts for other in others], default=0), self._num_heads, self._head_dim, self._device
-        )
+        workspace = self.workspace(max([other.num_parts for other in others], default=0))
         prefills = tuple(self._long.plan(span) for span in long) if self._long is not None else ()
-        return replace(
-            first, beside=Beside(tuple((other, self._tensors(other), workspace) for other in others), prefills)
-        )
+        return replace(first, beside=Beside(tuple((other, self.send(other), workspace) for other in others), prefills))
 
     def _plan_tasks(self, spans: Sequence[SequenceSpan], num_tokens: int) -> TaskPlan:
         """``num_tokens``: of the flat batch, of which ``spans`` may be a part."""
@@ -127,23 +121,10 @@ class CudaAttention:
         """How many programs run side by side."""
         return self._num_sms * config.programs_per_sm
 
-    def static_step(self, capacity: StepCapacity) -> StaticStep:
-        """Tensors for steps within ``capacity``, to be captured in graphs."""
-        return StaticStep(capacity, self._num_heads, self._head_dim, self._device)
-
-    def attend(
-        self, step: StaticStep, config: TileConfig, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor
-    ) -> None:
-        """Attend to a layer's ``cache`` as ``step``'s device tensors say; keys and values must have been written.
-
-        ``queries``, ``out``: ``[T, num_heads, head_dim]`` with ``T`` up to the capacity's tokens.
-        """
-        self._attend(step.tensors, step.workspace, config, queries, cache, out, may_join=True)
-
     def attend_beside(self, beside: Beside, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor) -> None:
         """As :meth:`attend`, for what a plan holds beside its tasks."""
         for tasks, tensors, workspace in beside.waves:
-            self._attend(tensors, workspace, tasks.config, queries, cache, out, may_join=tasks.num_parts > 0)
+            self.attend(tensors, workspace, tasks.config, queries, cache, out, may_join=tasks.num_parts > 0)
         for long in beside.long:
             assert self._long is not None
             self._long.run(long, queries, cache, out)
@@ -151,8 +132,7 @@ class CudaAttention:
     def plan(self, batch: ForwardBatch, kv: PagedKVCache) -> CudaPlan:
         """Tasks of the batch, and a workspace for their parts."""
         plan = self.plan_spans(batch.spans)
-        workspace = Workspace.allocate(plan.num_parts, self._num_heads, self._head_dim, self._device)
-        return CudaPlan(batch.slot_mapping.to(self._device), plan, self._tensors(plan), workspace)
+        return CudaPlan(batch.slot_mapping.to(self._device), plan, self.send(plan), self.workspace(plan.num_parts))
 
     def run(self, plan: CudaPlan, layer: int, heads: torch.Tensor, kv: PagedKVCache) -> torch.Tensor:
         """See the protocol."""
@@ -167,11 +147,11 @@ class CudaAttention:
         tasks = plan.tasks
         if tasks.num_tasks:
             may_join = tasks.num_parts > 0
-            self._attend(plan.tensors, plan.workspace, tasks.config, queries, cache, out, may_join=may_join)
+            self.attend(plan.tensors, plan.workspace, tasks.config, queries, cache, out, may_join=may_join)
         if tasks.beside is not None:
             self.attend_beside(tasks.beside, queries, cache, out)
 
-    def _attend(
+    def attend(
         self,
         tensors: TaskTensors,
         workspace: Workspace,
@@ -180,8 +160,12 @@ class CudaAttention:
         cache: torch.Tensor,
         out: torch.Tensor,
         *,
-        may_join: bool,
+        may_join: bool = True,
     ) -> None:
+        """Attend to a layer's ``cache`` as ``tensors`` say; keys and values must have been written.
+
+        ``queries``, ``out``: ``[T, num_heads, head_dim]``. ``may_join=False``: no query has parts.
+        """
         attend(
             queries,
             cache,
@@ -194,7 +178,12 @@ class CudaAttention:
             may_join=may_join,
         )
 
-    def _tensors(self, plan: TaskPlan) -> TaskTensors:
+    def workspace(self, num_parts: int) -> Workspace:
+        """Room for the parts of a plan."""
+        return Workspace.allocate(num_parts, self._num_heads, self._head_dim, self._device)
+
+    def send(self, plan: TaskPlan) -> TaskTensors:
+        """A plan's tasks as tensors on the device."""
         num_tasks = np.array([plan.num_tasks], dtype=np.int32)
         arrays = (num_tasks, plan.work, plan.tokens, plan.part_start)
         return TaskTensors(*(torch.from_numpy(array).to(self._device) for array in arrays))
