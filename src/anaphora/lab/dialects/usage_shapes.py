@@ -35,7 +35,11 @@ USAGE_SHAPES = (
             ("prompt_cache_hit_tokens",),  # DeepSeek
             ("cache_read_input_tokens",),  # gateways that add Anthropic's names to a whole count
         ),
-        written=(("prompt_tokens_details", "cache_write_tokens"), ("cache_creation_input_tokens",)),
+        written=(
+            ("prompt_tokens_details", "cache_write_tokens"),
+            ("prompt_tokens_details", "created_cache_tokens"),  # vLLM from 0.32
+            ("cache_creation_input_tokens",),
+        ),
     ),
     UsageShape(
         name="Anthropic",
