@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from anaphora.lab import report
-from anaphora.lab.report import write_report
+from anaphora.lab.report import figure_files, write_report
 from anaphora.lab.report.presentations import answer
 from anaphora.lab.report.tables import plain_rows
 from anaphora.lab.report.words import interval, percent, signed_percent
@@ -145,7 +144,7 @@ def test_a_full_disk_leaves_the_report_that_was_there(tmp_path: Path, monkeypatc
     write(tmp_path, both_arms(100, 10))
     write_report(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.setattr(report, "save", save)
+    monkeypatch.setattr(figure_files, "save", save)
     (tmp_path / RECORDS_FILE).unlink()
     write(tmp_path, both_arms(100, 20))
     before[RECORDS_FILE] = (tmp_path / RECORDS_FILE).read_bytes()

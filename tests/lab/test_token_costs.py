@@ -86,3 +86,29 @@ def test_points_that_do_not_separate_the_terms_give_no_fit(design: list[tuple[in
 
 def test_without_repeats_the_noise_is_taken_for_constant() -> None:
     assert noise_power([[1.0], [2.0]]) == noise_power([]) == noise_power([[3.0, 3.0]]) == 0.0
+
+
+def with_product(times: float, *, seed: int = 0) -> list[Point]:
+    """The grid's points, with so many milliseconds more for a thousand computed times a thousand cached tokens."""
+    return [
+        Point(p.cell, p.computed_tokens, p.cached_tokens, p.ttft_ms + times * p.computed_tokens * p.cached_tokens / 1e6)
+        for p in points(relative=0.01, seed=seed)
+    ]
+
+
+@pytest.mark.parametrize("planted", [0.0, 30.0])
+def test_what_computed_tokens_pay_for_cached_ones_is_told_with_an_interval_that_covers(planted: float) -> None:
+    found = [fit_token_costs(with_product(planted, seed=seed), tries_product=True) for seed in range(100)]
+    bounds = [costs.product for costs in found if costs is not None and costs.product is not None]
+    assert len(bounds) == 100
+    assert 89 <= sum(one.low <= planted <= one.high for one in bounds) <= 99
+    assert fitted(with_product(planted)).product is None  # not asked
+
+
+def test_two_arms_do_not_tell_it() -> None:
+    arms = [(20, cached) for cached in (0, 256, 1024, 3072)] + [(computed, 0) for computed in (276, 1044, 3092)]
+    rng = np.random.default_rng(1)
+    made = [Point(f"{n}", n, c, 10 + n / 4 + c / 100 + rng.normal()) for n, c in arms * 5]
+    costs = fit_token_costs(made, tries_product=True)
+    assert costs is not None
+    assert costs.product is None

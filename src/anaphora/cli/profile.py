@@ -63,12 +63,15 @@ def add(
     """Add a profile."""
     from dataclasses import replace as changed
 
+    from anaphora.lab.address import looks_like_address
     from anaphora.lab.profiles.profile import Profile
     from anaphora.lab.profiles.store import ProfileStore
 
     begin = None if preset is None else _preset(preset)
     if begin is None and url is None:
         raise ConfigError("a profile needs a base URL: `anaphora profile add NAME URL`, or --preset")
+    if url is not None and not looks_like_address(url):
+        raise ConfigError(f"{url!r} is no base URL: write it like http://127.0.0.1:8000")
     said: dict[str, Any] = {
         "base_url": url,
         "api_key_env": api_key_env,

@@ -27,6 +27,8 @@ class BaseUrl:
         Raises :class:`ConfigError` for what is no base URL, and for a URL that carries a password: keys belong into
         an environment variable.
         """
+        if re.search(r"\s", text.strip()) or not text.strip():
+            raise ConfigError(f"{text!r} is no base URL: write it like http://127.0.0.1:8000")
         try:
             parts = urlsplit(text if "://" in text else f"http://{text}")
             port = parts.port
@@ -69,3 +71,8 @@ class BaseUrl:
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.root}"
+
+
+def looks_like_address(text: str) -> bool:
+    """Whether a word is meant as an address rather than as a name: it has a dot, a colon or a slash in it."""
+    return any(mark in text for mark in ".:/") or text == "localhost"

@@ -40,7 +40,7 @@ def _deviations(records: Sequence[RequestRecord]) -> list[tuple[float, float]]:
     for record in records:
         time = ttft_ms(record)
         if record.phase == "measured" and time is not None:
-            alike.setdefault(_kind(record), []).append((record.sent_ns, time))
+            alike.setdefault(kind_of(record), []).append((record.sent_ns, time))
     repeated = [cell for cell in alike.values() if len(cell) > 1]
     starts = [sent for cell in repeated for sent, _ in cell]
     first, length = min(starts, default=0), max(starts, default=0) - min(starts, default=0)
@@ -53,7 +53,7 @@ def _deviations(records: Sequence[RequestRecord]) -> list[tuple[float, float]]:
     ]
 
 
-def _kind(record: RequestRecord) -> Hashable:
+def kind_of(record: RequestRecord) -> Hashable:
     """Requests of one kind compute nearly as many tokens after equally long prefixes."""
     prompt, cached = prompt_tokens(record), known_cached_tokens(record)
     computed = None if prompt is None or cached is None else (prompt - cached) // _ALIKE_TOKENS

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from anaphora.lab.arms import Trial
 from anaphora.lab.experiments.summary import of_arm
+from anaphora.lab.group_names import group_name
 from anaphora.lab.progress_bar import ProgressBar
 from anaphora.lab.report.words import ms, signed_percent
 from anaphora.lab.statistics import median, reduction_percent
@@ -52,7 +53,7 @@ class Progress(ProgressBar):
             description=line,
             count=f"{self._num_done}/{self._num_trials}",
             left=self._left(),
-            so_far=estimate([one for one in self._measured if (one.experiment, one.group) == _place(record)]),
+            so_far=estimate([one for one in self._measured if _place(one) == _place(record)]),
         )
         if not self._console.is_terminal or record.error is not None:
             self.note(f"{self._num_done}/{self._num_trials}  {line}")
@@ -75,13 +76,14 @@ def estimate(records: Sequence[RequestRecord]) -> str:
     return "" if change is None else f"so far {ms(off)} → {ms(on)} ms ({signed_percent(change)})"
 
 
-def _place(record: RequestRecord) -> tuple[str, int]:
-    return record.experiment, record.group
+def _place(record: RequestRecord) -> tuple[str, str]:
+    return record.experiment, group_name(record)
 
 
 def describe(record: RequestRecord) -> str:
     """One request in one line."""
-    name = f"{record.experiment} {record.group} {record.arm:<3} {'first' if record.phase == 'first' else record.index}"
+    number = "first" if record.phase == "first" else record.index
+    name = f"{record.experiment} {group_name(record)} {record.arm:<3} {number}"
     if record.error is not None:
         return f"{name}: failed: {record.error}"
     cached = cached_tokens(record)

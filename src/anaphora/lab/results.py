@@ -7,6 +7,7 @@ from typing import Any
 from anaphora.lab import trust
 from anaphora.lab.bills import money_of
 from anaphora.lab.experiments.registry import EXPERIMENTS
+from anaphora.lab.group_names import group_name
 from anaphora.lab.prediction import block_size_of
 from anaphora.lab.witnesses import disagreements, gaps, shares
 from anaphora.traces.records import Arm, RequestRecord, Run
@@ -59,7 +60,7 @@ def _witnesses(run: Run) -> dict[str, Any]:
 
 def _errors(records: Sequence[RequestRecord]) -> list[dict[str, Any]]:
     return [
-        {"experiment": r.experiment, "arm": r.arm, "group": r.group, "index": r.index, "error": r.error}
+        {"experiment": r.experiment, "arm": r.arm, "group": group_name(r), "index": r.index, "error": r.error}
         for r in records
         if r.error is not None
     ]

@@ -1,9 +1,11 @@
 """Checks of the times: that answers were streamed, and that the client stamped them when they came."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from anaphora.lab.check import Check
+from anaphora.lab.drift import kind_of
+from anaphora.lab.first_wave import num_cold
 from anaphora.lab.statistics import median
 from anaphora.lab.timings import ttft_ms
 from anaphora.lab.usage import read_usage, server_ttft_ms
@@ -39,6 +41,21 @@ def server_times(records: Sequence[RequestRecord]) -> Check | None:
     typical = median(gaps) or 0.0
     seen = f"the client's TTFT is {typical:.1f} ms more than the server's own, in the median of {len(gaps)} requests"
     return Check("server's own times", "warning" if typical < 0 else "ok", seen)
+
+
+def first_wave(records: Sequence[RequestRecord]) -> Check | None:
+    """Requests at the beginning that took several times as long as their like; ``None`` for none."""
+    measured = sorted((r for r in records if r.phase == "measured"), key=lambda record: record.sent_ns)
+    timed = [(record, time) for record in measured if (time := ttft_ms(record)) is not None]
+    alike: dict[Hashable, list[float]] = {}
+    for record, time in timed:
+        alike.setdefault(kind_of(record), []).append(time)
+    ratios = [time / (median(alike[kind_of(record)]) or time or 1.0) for record, time in timed]
+    cold = num_cold(ratios)
+    if not cold:
+        return None
+    seen = f"the first {cold} of {len(timed)} measured requests took at least {min(ratios[:cold]):.0f} times as long as"
+    return Check("first wave", "warning", f"{seen} their like: a cold start, which is in all statistics")
 
 
 def warm_connections(records: Sequence[RequestRecord]) -> Check:

@@ -42,14 +42,22 @@ class TokenCosts:
     computed_range: tuple[float, float]
     cached_range: tuple[float, float]
 
+    product: Interval | None
+    """Milliseconds for a thousand computed times a thousand cached tokens, where that is added as a fifth term:
+    computed tokens attend to cached ones. ``None``: not asked, or the points do not separate it from the others."""
+
     def at(self, computed_tokens: float, cached_tokens: float) -> float:
         """The fitted milliseconds."""
         row = _design(np.array([computed_tokens]), np.array([cached_tokens]))[0]
         return float(row @ np.array([self.values[name] for name in TERMS]))
 
 
-def fit_token_costs(points: Sequence[Point]) -> TokenCosts | None:
-    """The fit; ``None`` where the points do not separate the four terms, or are no more than these."""
+def fit_token_costs(points: Sequence[Point], *, tries_product: bool = False) -> TokenCosts | None:
+    """The fit; ``None`` where the points do not separate the four terms, or are no more than these.
+
+    ``tries_product``: see :attr:`TokenCosts.product`. It takes points whose computed and cached tokens vary apart: of
+    two arms, one of which computes next to nothing and the other finds nothing cached, the product says nothing.
+    """
     computed = np.array([point.computed_tokens for point in points], dtype=float)
     cached = np.array([point.cached_tokens for point in points], dtype=float)
     times = np.array([point.ttft_ms for point in points], dtype=float)
@@ -59,11 +67,8 @@ def fit_token_costs(points: Sequence[Point]) -> TokenCosts | None:
     power = noise_power(
         [[p.ttft_ms for p in points if p.cell == cell] for cell in dict.fromkeys(p.cell for p in points)]
     )
-    values = _solve(design, times, np.ones_like(times))
-    scale = np.maximum(design @ values, float(times.min())) ** power
-    values = _solve(design, times, 1 / scale)
+    values, half = _weighted_fit(design, times, power)
     residuals = times - design @ values
-    half = _half_widths(design / scale[:, None], residuals / scale)
     total = float(np.sum((times - times.mean()) ** 2))
     return TokenCosts(
         values=dict(zip(TERMS, map(float, values), strict=True)),
@@ -76,7 +81,25 @@ def fit_token_costs(points: Sequence[Point]) -> TokenCosts | None:
         noise_power=power,
         computed_range=(float(computed.min()), float(computed.max())),
         cached_range=(float(cached.min()), float(cached.max())),
+        product=_product(design, times, power) if tries_product else None,
     )
+
+
+def _weighted_fit(design: Samples, times: Samples, power: float) -> tuple[Samples, Samples]:
+    """Coefficients, and half the widths of their intervals, for noise that grows as this power of the time."""
+    values = _solve(design, times, np.ones_like(times))
+    scale = np.maximum(design @ values, float(times.min())) ** power
+    values = _solve(design, times, 1 / scale)
+    return values, _half_widths(design / scale[:, None], (times - design @ values) / scale)
+
+
+def _product(design: Samples, times: Samples, power: float) -> Interval | None:
+    """The interval of a fifth term, computed times cached."""
+    wider = np.column_stack([design, design[:, 1] * design[:, 2]])
+    if len(times) <= wider.shape[1] or not _separates(wider):
+        return None
+    values, half = _weighted_fit(wider, times, power)
+    return Interval(float(values[-1] - half[-1]), float(values[-1] + half[-1]), LEVEL)
 
 
 def noise_power(cells: Sequence[Sequence[float]]) -> float:
@@ -117,5 +140,5 @@ def _half_widths(design: Samples, residuals: Samples) -> Samples:
     leverage = np.einsum("ij,jk,ik->i", design, inverse, design)
     inflated = residuals / np.maximum(1 - leverage, 1e-6)
     covariance = inverse @ (design.T * inflated**2) @ design @ inverse
-    quantile = float(special.stdtrit(len(residuals) - len(TERMS), (1 + LEVEL) / 2))
+    quantile = float(special.stdtrit(len(residuals) - design.shape[1], (1 + LEVEL) / 2))
     return np.asarray(quantile * np.sqrt(np.diag(covariance)))

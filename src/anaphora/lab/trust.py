@@ -32,6 +32,7 @@ def checks(run: Run) -> list[dict[str, Any]]:
         arm_checks.equal_prompts(good),
         arm_checks.equal_answers(good),
         time_checks.streamed(good),
+        time_checks.first_wave(good),
         time_checks.server_times(good),
         time_checks.warm_connections(records),
         time_checks.client_lag(good),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anaphora.lab.counters import difference, total
+from anaphora.lab.group_names import group_name
 from anaphora.lab.usage import read_usage
 from anaphora.traces.records import Arm, CounterReading, RequestRecord
 
@@ -96,7 +97,7 @@ class Disagreement:
 
     experiment: str
     arm: str
-    group: int
+    group: str
     index: int
     label: str
     usage: int | None
@@ -156,7 +157,7 @@ def _disagreement(record: RequestRecord, gap: str) -> Disagreement:
     return Disagreement(
         record.experiment,
         record.arm,
-        record.group,
+        group_name(record),
         record.index,
         record.label,
         read_usage(record.usage).num_cached_tokens,

@@ -47,7 +47,7 @@ class RequestRecord:
     arm: Arm
     phase: Phase
     group: int
-    """What is varied: the prefix length aimed at, in tokens."""
+    """What is varied: the prefix length aimed at, in tokens, or the number of a group that :attr:`label` names."""
     index: int
     """Number within experiment, arm and group, from 1. Equal numbers of the two arms make a pair."""
     label: str

@@ -32,7 +32,7 @@ from anaphora.lab.witnesses import cached_tokens, hit_rates, prompt_tokens
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.traces.records import Arm, RequestRecord
 
-_PER_ROW = ("ttft_ms_interval", "num_requests", "num_failed", "num_not_streamed", "num_without_token")
+_PER_ROW = ("ttft_ms_interval", "ttft_ms_tail", "num_requests", "num_failed", "num_not_streamed", "num_without_token")
 _GOOD_R2 = 0.98
 UP_TO_CONTEXT: Final = "max"
 _LEAST, _SHORTEST, _NEARLY = 16, 256, 0.8

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from anaphora.lab import statistics
+from anaphora.lab.quantiles import quantile
 from anaphora.lab.statistics import Interval
 from anaphora.lab.timings import e2e_ms, ttft_ms
 from anaphora.traces.records import Arm, RequestRecord
 
 MS_DIGITS = 3
+TAIL = {"p90": 0.9, "p99": 0.99}
 PERCENT_DIGITS = 6
 
 
@@ -31,6 +33,17 @@ def summarise(records: Sequence[RequestRecord]) -> dict[str, Any]:
         "ttft_ms_interval": interval(statistics.median_interval(ttfts), ms),
         "e2e_ms_median": ms(statistics.median(e2es)),
         "e2e_ms_interval": interval(statistics.median_interval(e2es), ms),
+        "ttft_ms_tail": tail(ttfts),
+        "e2e_ms_tail": tail(e2es),
+    }
+
+
+def tail(values: Sequence[float]) -> dict[str, Any]:
+    """P90 and P99 with the number of samples behind them; ``None`` where these are too few to tell."""
+    found = {name: quantile(values, fraction) for name, fraction in TAIL.items()}
+    return {
+        "num_samples": len(values),
+        **{name: None if one is None else ms(one.value) for name, one in found.items()},
     }
 
 

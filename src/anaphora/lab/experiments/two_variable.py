@@ -14,11 +14,14 @@ _DIGITS = 6
 _STRAY = 4.0
 
 
-def two_variable(records: Sequence[RequestRecord], cell_of: Callable[[RequestRecord], str]) -> dict[str, Any] | None:
-    """The fit over measured requests whose cached tokens are known; ``None`` where it cannot separate its terms."""
+def two_variable(
+    records: Sequence[RequestRecord], cell_of: Callable[[RequestRecord], str], *, tries_product: bool = False
+) -> dict[str, Any] | None:
+    """The fit over measured requests whose cached tokens are known; ``None`` where it cannot separate its terms.
+    ``tries_product``: computed and cached tokens vary apart, so that their product can be asked for too."""
     points = [point for record in records if (point := _point(record, cell_of(record))) is not None]
     usual = without_strays(points)
-    costs = fit_token_costs(usual)
+    costs = fit_token_costs(usual, tries_product=tries_product)
     return None if costs is None else {**_as_stored(costs, usual), "num_strays": len(points) - len(usual)}
 
 
@@ -50,6 +53,7 @@ def _as_stored(costs: TokenCosts, points: Sequence[Point]) -> dict[str, Any]:
             name: {"value": round(costs.values[name], _DIGITS), "interval": interval(costs.intervals[name], ms)}
             for name in TERMS
         },
+        "product_ms_per_ktoken2": interval(costs.product, ms),
         "r2": None if costs.r2 is None else round(costs.r2, _DIGITS),
         "num_points": len(points),
         "noise_power": costs.noise_power,

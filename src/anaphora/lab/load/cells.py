@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from anaphora.lab.load.hit_rates import hit_rate_of_counters, hit_rate_of_usage
-from anaphora.lab.load.quantiles import quantile, wilson
 from anaphora.lab.load.records import LoadRecord
 from anaphora.lab.load.slo import keeps
 from anaphora.lab.load.steady import Steady
@@ -20,6 +19,7 @@ from anaphora.lab.load.timings import (
     ttft_ms,
 )
 from anaphora.lab.load.verdict import all_doubts, refusal
+from anaphora.lab.quantiles import quantile, wilson
 from anaphora.lab.usage import read_usage
 
 FRACTIONS = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -43,6 +43,9 @@ def cell_of(stages: Sequence[Steady], limits: Mapping[str, float]) -> dict[str, 
         "num_measured": len(measured),
         "num_failed": sum(record.error is not None for record in measured),
         "num_not_streamed": sum(record.error is None and not record.streamed for record in measured),
+        "num_without_token": sum(
+            record.error is None and record.streamed and not record.token_offsets_ns for record in measured
+        ),
         "errors": dict(Counter(record.error for record in measured if record.error is not None).most_common(5)),
         "mean_open": sum(one.mean_open() * one.seconds for one in good) / seconds,
         "most_open": max(one.most_open() for one in good),

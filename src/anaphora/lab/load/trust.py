@@ -20,6 +20,7 @@ _WITNESSES_APART = 0.1
 _EXPLAINED = {STILL_COMPUTED, WITHIN_ONE_BLOCK}
 """Differences between usage and prediction that say nothing against either."""
 _NAMES = (
+    "first wave",
     "server fell behind",
     "load ended early",
     "late sends",
@@ -138,10 +139,13 @@ def _as_predicted(witnesses: Sequence[Mapping[str, Any]]) -> Check:
 
 def _streamed(good: Sequence[LoadRecord]) -> Check:
     whole = sum(not record.streamed for record in good)
+    empty = sum(record.streamed and not record.token_offsets_ns for record in good)
     tokens = sum(read_usage(record.usage).num_completion_tokens or 0 for record in good)
     events = sum(len(record.token_offsets_ns) for record in good)
-    if whole:
-        return Check("streamed", "warning", f"{whole} answers were not streamed: they have no TTFT")
+    missing = [f"{whole} answers were not streamed: they have no TTFT"] * bool(whole)
+    missing += [f"{empty} answers carried no token: they have no TTFT"] * bool(empty)
+    if missing:
+        return Check("streamed", "warning", "; ".join(missing))
     if events and tokens > 1.5 * events:
         seen = f"an event carries {tokens / events:.1f} tokens on average: ITL is between events, not tokens"
         return Check("streamed", "warning", seen)

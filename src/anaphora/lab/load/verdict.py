@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
+from anaphora.lab.first_wave import num_cold
 from anaphora.lab.load.steady import Steady
-from anaphora.lab.load.timings import lateness_ms, num_output_tokens
+from anaphora.lab.load.timings import lateness_ms, num_output_tokens, ttft_ms
 
 _REACHED = 0.95
 _ON_TIME_MS = 50.0
@@ -65,7 +66,28 @@ def _not_reached(steady: Steady) -> str | None:
 def doubts(steady: Steady) -> list[Doubt]:
     """What a reader of the stage's figures must know."""
     return [
-        doubt for question in (_cut_short, _grew, _ended_early, _client, _short_answers) for doubt in question(steady)
+        doubt
+        for question in (_first_wave, _cut_short, _grew, _ended_early, _client, _short_answers)
+        for doubt in question(steady)
+    ]
+
+
+def _first_wave(steady: Steady) -> list[Doubt]:
+    """Requests at the window's beginning that paid for a start."""
+    measured = sorted(steady.measured(), key=lambda record: record.sent_ns)
+    times = [time for record in measured if (time := ttft_ms(record)) is not None]
+    cold = num_cold(times)
+    if not cold:
+        return []
+    seen = (
+        f"the first {cold} requests took {min(times[:cold]):,.0f} to {max(times[:cold]):,.0f} ms to their first token"
+    )
+    return [
+        Doubt(
+            "first wave",
+            f"{seen}, those after them {median(times[cold:]):,.0f} ms in the median: a cold start, which is in all "
+            f"figures (the median of all is {median(times):,.0f} ms)",
+        )
     ]
 
 

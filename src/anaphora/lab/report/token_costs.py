@@ -16,12 +16,16 @@ NO_FIT = "the requests measured do not separate computed tokens from cached ones
 
 
 def costs_table(fit: Mapping[str, Any]) -> Table:
-    """The four terms with their intervals."""
+    """The four terms with their intervals; and that of a fifth, which is in none of them, where it was tried."""
     rows = [
         (name, f"{term['value']:,.2f}".replace("-", "−"), interval(term["interval"], 2), unit)
         for key, (name, unit) in _TERM_NAMES.items()
         for term in [fit["terms"][key]]
     ]
+    product = fit.get("product_ms_per_ktoken2")
+    if product is not None:
+        middle = f"{(product['low'] + product['high']) / 2:,.2f}".replace("-", "−")
+        rows.append(("computed · cached, if added", middle, interval(product, 2), "ms / (1,000 tokens)²"))
     columns = ("<term", "value", "interval at 95%", "<unit")
     title = "Two variables: TTFT = fixed + a · computed + b · cached + c · computed²"
     return Table(title, columns, tuple(rows), _note(fit))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from anaphora.lab.load.quantiles import least_samples, quantile, wilson
+from anaphora.lab.quantiles import least_samples, quantile, wilson
 
 FINITE = st.floats(-1e9, 1e9)
 
