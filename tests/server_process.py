@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 READY = re.compile(r"Application startup complete: (http://\S+)")
 
 
@@ -32,20 +34,20 @@ class ServerUnderTest:
         return "".join(self._lines)
 
     def wait_until_ready(self) -> None:
-        assert self._ready.wait(60), self.log
+        assert self._ready.wait(PATIENCE_S), self.log
         assert self.url, self.log
 
     def wait_for_log(self, text: str) -> None:
         """Wait until ``text`` was written."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while text not in self.log:
             assert time.monotonic() < deadline, self.log
             time.sleep(0.01)
 
     def wait(self) -> int:
         """Its exit code; afterwards ``log`` is whole."""
-        code = self.process.wait(30)
-        self._reader.join(10)
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         return code
 
     def _read(self) -> None:

@@ -1,10 +1,13 @@
-"""A tiny model for servers in processes of their own."""
+"""A tiny model for servers in processes of their own, and reports whose pictures are looked at elsewhere."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.models_for_tests import tiny_checkpoint
+from tests.pictures import stand_ins
+
+__all__ = ["stand_ins", "tiny_model"]
 
 
 @pytest.fixture(scope="session")

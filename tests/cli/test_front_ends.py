@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from anaphora.cli.main import run
+from tests.patience import LOCAL, PATIENCE_S
 from tests.server_process import ServerUnderTest, server_process
 
 NUM_CONNECTIONS = 40
@@ -29,7 +30,7 @@ def front_ends_of(server: ServerUnderTest) -> list[int]:
 
 
 def wait_until(condition: Callable[[], bool], server: ServerUnderTest) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, server.log
         time.sleep(0.01)
@@ -45,7 +46,7 @@ def is_alive(process_id: int) -> bool:
 
 def metric(server: ServerUnderTest, name: str, **options: Any) -> float:
     """Of a scrape over a connection of its own."""
-    text = httpx.get(f"{server.url}/metrics", timeout=30, **options).text
+    text = httpx.get(f"{server.url}/metrics", **LOCAL, **options).text
     found = re.search(rf"^{re.escape(name)}{{[^}}]*}} (\S+)$", text, re.MULTILINE)
     assert found is not None, text
     return float(found[1])
@@ -53,7 +54,7 @@ def metric(server: ServerUnderTest, name: str, **options: Any) -> float:
 
 def complete(server: ServerUnderTest, prompt: list[int], **fields: Any) -> Any:
     """An answer over a connection of its own."""
-    response = httpx.post(f"{server.url}/v1/completions", json={"prompt": prompt, **fields}, timeout=30)
+    response = httpx.post(f"{server.url}/v1/completions", json={"prompt": prompt, **fields}, **LOCAL)
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -75,26 +76,26 @@ def test_every_front_end_serves_from_one_cache_and_tells_of_all(server: ServerUn
         assert metric(server, "vllm:time_to_first_token_seconds_count") == before + NUM_CONNECTIONS
         assert metric(server, "vllm:generation_tokens_total") == 4 * NUM_CONNECTIONS
     for answer in answers:
-        account = httpx.get(f"{server.url}/cache/requests/{answer['id']}", timeout=30).json()
+        account = httpx.get(f"{server.url}/cache/requests/{answer['id']}", **LOCAL).json()
         assert account["requests"][0]["prompt_tokens"] == 40
-    assert httpx.get(f"{server.url}/cache/requests/none", timeout=30).status_code == 404
+    assert httpx.get(f"{server.url}/cache/requests/none", **LOCAL).status_code == 404
 
 
 def test_tenants_have_the_same_names_everywhere(server: ServerUnderTest) -> None:
     complete(server, PROMPT, cache_salt="secret")
     assert complete(server, PROMPT, cache_salt="other")["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
     url = f"{server.url}/cache/tree"
-    names = {node["tenant"] for _ in range(NUM_CONNECTIONS) for node in httpx.get(url, timeout=30).json()["nodes"]}
+    names = {node["tenant"] for _ in range(NUM_CONNECTIONS) for node in httpx.get(url, **LOCAL).json()["nodes"]}
     salted = sorted(name for name in names if ":salt-" in name)
     assert len(salted) == 2
     for _ in range(10):
-        nodes = httpx.get(url, params={"tenant": salted[0]}, timeout=30).json()["nodes"]
+        nodes = httpx.get(url, params={"tenant": salted[0]}, **LOCAL).json()["nodes"]
         assert {node["tenant"] for node in nodes} == {salted[0]}
 
 
 def test_a_reset_through_one_is_a_reset_for_all(server: ServerUnderTest) -> None:
     complete(server, PROMPT)
-    assert httpx.post(f"{server.url}/reset_prefix_cache", timeout=30).json() == {"reset": True}
+    assert httpx.post(f"{server.url}/reset_prefix_cache", **LOCAL).json() == {"reset": True}
     cached = [complete(server, PROMPT)["usage"]["prompt_tokens_details"]["cached_tokens"] for _ in range(4)]
     assert cached == [0, 32, 32, 32]
 
@@ -105,10 +106,10 @@ def test_a_front_end_that_crashes_is_replaced_and_leaves_nothing_behind(server: 
 
     def ask() -> None:
         try:
-            with httpx.stream("POST", f"{server.url}/v1/completions", json=LONG, timeout=60) as stream:
+            with httpx.stream("POST", f"{server.url}/v1/completions", json=LONG, **LOCAL) as stream:
                 chunks = stream.iter_bytes()
                 next(chunks)
-                have_begun.wait(60)
+                have_begun.wait(PATIENCE_S)
                 results.append("done" if b"[DONE]" in b"".join(chunks) else "cut")
         except httpx.HTTPError:
             results.append("broken")
@@ -117,11 +118,11 @@ def test_a_front_end_that_crashes_is_replaced_and_leaves_nothing_behind(server: 
     threads = [threading.Thread(target=ask) for _ in range(NUM_CONNECTIONS)]
     for thread in threads:
         thread.start()
-    have_begun.wait(60)
+    have_begun.wait(PATIENCE_S)
     victim, survivor = front_ends_of(server)
     os.kill(victim, signal.SIGKILL)
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert set(results) == {"done", "broken"}
     wait_until(lambda: "ended by signal SIGKILL" in server.log and "a new one takes its place" in server.log, server)
     wait_until(lambda: len(front_ends_of(server)) == 2, server)
@@ -148,13 +149,13 @@ def test_sigterm_drains_all_and_the_request_log_is_one(tiny_model: Path, tmp_pat
     argv = ("--api-server-count", "2", "--request-log", str(log))
     with server_process(tiny_model, *argv, environment={"ANAPHORA_API_KEY": "s3cret"}) as server:
         headers = {"Authorization": "Bearer s3cret"}
-        assert httpx.get(f"{server.url}/v1/models", timeout=30).status_code == 401
+        assert httpx.get(f"{server.url}/v1/models", **LOCAL).status_code == 401
         body = {**LONG, "n": 4}
         url = f"{server.url}/v1/completions"
         for _ in range(NUM_CONNECTIONS):
             short = {"prompt": PROMPT, "max_tokens": 1}
-            assert httpx.post(url, json=short, headers=headers, timeout=30).status_code == 200
-        with httpx.stream("POST", url, json=body, headers=headers, timeout=60) as stream:
+            assert httpx.post(url, json=short, headers=headers, **LOCAL).status_code == 200
+        with httpx.stream("POST", url, json=body, headers=headers, **LOCAL) as stream:
             chunks = stream.iter_bytes()
             next(chunks)
             server.process.send_signal(signal.SIGTERM)
@@ -171,7 +172,7 @@ def test_a_second_ctrl_c_does_not_wait(tiny_model: Path) -> None:
     body = {**LONG, "n": 64}
     with (
         server_process(tiny_model, "--api-server-count", "1", "--drain-seconds", "1000") as server,
-        httpx.stream("POST", f"{server.url}/v1/completions", json=body, timeout=60) as stream,
+        httpx.stream("POST", f"{server.url}/v1/completions", json=body, **LOCAL) as stream,
     ):
         chunks = stream.iter_bytes()
         next(chunks)
@@ -185,7 +186,7 @@ def test_a_second_ctrl_c_does_not_wait(tiny_model: Path) -> None:
 def test_when_the_engines_process_is_killed_streams_end_with_an_error_and_nothing_stays(tiny_model: Path) -> None:
     with server_process(tiny_model, "--api-server-count", "2") as server:
         children = front_ends_of(server)
-        with httpx.stream("POST", f"{server.url}/v1/completions", json={**LONG, "n": 64}, timeout=60) as stream:
+        with httpx.stream("POST", f"{server.url}/v1/completions", json={**LONG, "n": 64}, **LOCAL) as stream:
             chunks = stream.iter_bytes()
             next(chunks)
             server.process.kill()

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from anaphora.cli.main import run
+from tests.patience import LOCAL
 from tests.server_process import ServerUnderTest, server_process
 
 LONG = {"prompt": [5], "n": 32, "max_tokens": 400, "ignore_eos": True, "stream": True}
@@ -41,10 +42,10 @@ def test_it_tells_what_it_serves_and_drains_on_sigterm(
         port = server.url.rpartition(":")[2]
         assert run(["serve", "/no/such/model", "--port", port]) == 2
         assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in capsys.readouterr().err
-        assert httpx.get(f"{server.url}/v1/models", timeout=60).status_code == 401
+        assert httpx.get(f"{server.url}/v1/models", **LOCAL).status_code == 401
         headers = {"Authorization": "Bearer s3cret"}
         body = {**LONG, "n": 4}
-        with httpx.stream("POST", f"{server.url}/v1/completions", json=body, headers=headers, timeout=60) as stream:
+        with httpx.stream("POST", f"{server.url}/v1/completions", json=body, headers=headers, **LOCAL) as stream:
             server.process.send_signal(signal.SIGTERM)
             assert events(stream)[-1] == "[DONE]"
         assert_ended_well(server)
@@ -60,7 +61,7 @@ def test_after_the_drain_limit_streams_end_with_an_error(tiny_model: Path) -> No
     argv = ("--drain-seconds", "0", "--no-access-log", "--host", "localhost")
     with server_process(tiny_model, *argv) as server:
         assert "prefix caching is on: shared beginnings of at least 16 tokens are reused" in server.log
-        with httpx.stream("POST", f"{server.url}/v1/completions", json=LONG, timeout=60) as stream:
+        with httpx.stream("POST", f"{server.url}/v1/completions", json=LONG, **LOCAL) as stream:
             server.process.send_signal(signal.SIGTERM)
             last = json.loads(events(stream)[-1])
         assert last["error"]["code"] == "unavailable"
@@ -72,7 +73,7 @@ def test_ctrl_c_ends_it_and_a_second_one_does_not_wait(tiny_model: Path) -> None
     body = {**LONG, "n": 128}
     with (
         server_process(tiny_model, "--drain-seconds", "1000") as server,
-        httpx.stream("POST", f"{server.url}/v1/completions", json=body, timeout=60),
+        httpx.stream("POST", f"{server.url}/v1/completions", json=body, **LOCAL),
     ):
         server.process.send_signal(signal.SIGINT)
         server.wait_for_log("Waiting for connections to close")

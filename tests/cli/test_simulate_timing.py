@@ -83,6 +83,7 @@ def test_tables_say_where_the_times_come_from(coefficients: str, capsys: pytest.
     assert shown.replace(" ", "").endswith(f"From{coefficients}.")
 
 
+@pytest.mark.draws
 def test_files_can_be_used_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     fitted = asked(capsys, *ARGV, "--latency", REPORT, "--out", str(out))

@@ -29,6 +29,7 @@ from anaphora.tokenizer.tokenizer import Tokenizer
 from anaphora.types import RequestId
 from tests.engine.harness import MemoryModel, continuation, memory_engine, request
 from tests.engine.remote_engine import RemoteEngine
+from tests.patience import PATIENCE_S
 
 PROMPT = tuple(range(10, 19))
 LONG = SamplingParams(temperature=0, max_tokens=100, ignore_eos=True)
@@ -43,10 +44,10 @@ class Gate:
 
     def __call__(self, batch: ForwardBatch) -> None:
         self.was_reached.set()
-        assert self.is_open.wait(timeout=20)
+        assert self.is_open.wait(timeout=PATIENCE_S)
 
     async def reached(self) -> None:
-        await asyncio.to_thread(self.was_reached.wait, 20)
+        await asyncio.to_thread(self.was_reached.wait, PATIENCE_S)
 
 
 Engine = AsyncEngine | RemoteEngine
@@ -129,7 +130,7 @@ def test_many_requests_stream_at_once(tiny_tokenizer: Tokenizer) -> None:
 def test_tokens_come_one_by_one_to_whoever_takes_them(tiny_tokenizer: Tokenizer) -> None:
     async def use(engine: Engine, model: MemoryModel) -> None:
         go_on = threading.Semaphore(0)
-        model.before = lambda batch: assert_true(go_on.acquire(timeout=20))
+        model.before = lambda batch: assert_true(go_on.acquire(timeout=PATIENCE_S))
         counts = []
         go_on.release()
         async for output in engine.generate(request("a", PROMPT)):
@@ -143,7 +144,7 @@ def test_tokens_come_one_by_one_to_whoever_takes_them(tiny_tokenizer: Tokenizer)
 def test_what_nobody_takes_is_joined(tiny_tokenizer: Tokenizer) -> None:
     async def use(engine: Engine, model: MemoryModel) -> None:
         go_on = threading.Semaphore(1)
-        model.before = lambda batch: assert_true(go_on.acquire(timeout=20))
+        model.before = lambda batch: assert_true(go_on.acquire(timeout=PATIENCE_S))
         stream = engine.generate(request("a", PROMPT))
         first = await anext(stream)
         go_on.release(7)
@@ -272,7 +273,7 @@ def test_too_many_requests_are_an_overload(tiny_tokenizer: Tokenizer) -> None:
         gate = model.before = Gate()
         tasks = [asyncio.ensure_future(complete(engine, name)) for name in "abc"]
         await gate.reached()
-        await asyncio.wait_for(seen(engine, 3), 20)
+        await asyncio.wait_for(seen(engine, 3), PATIENCE_S)
         with pytest.raises(EngineOverloadedError, match="3 requests are being served or wait"):
             await complete(engine, "d")
         gate.is_open.set()
@@ -386,7 +387,7 @@ def test_requests_that_the_worker_has_not_seen_yet_are_waiting(tiny_tokenizer: T
         tasks = [asyncio.ensure_future(complete(engine, "a"))]
         await gate.reached()
         tasks.append(asyncio.ensure_future(complete(engine, "b")))
-        await asyncio.wait_for(seen(engine, 2), 20)
+        await asyncio.wait_for(seen(engine, 2), PATIENCE_S)
         gate.is_open.set()
         await asyncio.gather(*tasks)
         assert engine.stats().num_waiting == 0
@@ -410,7 +411,7 @@ def test_whoever_gives_up_while_it_loads_leaves_no_thread(tiny_tokenizer: Tokeni
     go_on = threading.Event()
 
     def load(config: EngineConfig, checkpoint: Any) -> Any:
-        assert go_on.wait(timeout=20)
+        assert go_on.wait(timeout=PATIENCE_S)
         return memory_engine(tiny_tokenizer)[0](config, checkpoint)
 
     async def run() -> None:
@@ -444,7 +445,7 @@ def test_a_loop_that_ends_without_a_shutdown_ends_the_thread(tiny_tokenizer: Tok
 def no_engine_thread_is_left() -> bool:
     for thread in threading.enumerate():
         if thread.name == "anaphora-engine":
-            thread.join(timeout=20)
+            thread.join(timeout=PATIENCE_S)
     return "anaphora-engine" not in {thread.name for thread in threading.enumerate()}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.models_for_tests import tiny_checkpoint
+from tests.patience import PATIENCE_S
 from tests.server_process import ServerUnderTest, server_process
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -30,7 +31,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerUnderTest
 
 def run(name: str, *argv: str, **environment: str) -> str:
     command = [sys.executable, str(EXAMPLES / name), *argv]
-    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONUTF8": "1", **environment}, timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={"PYTHONUTF8": "1", **environment}, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -37,6 +37,18 @@ def test_a_token_completes_a_block_only_where_it_fills_it(block_size: int, data:
         assert blocks.num_tokens == num_tokens
 
 
+@pytest.mark.parametrize(("num_more", "num_full"), [(0, 1), (2, 1), (3, 2), (7, 3), (12, 4)])
+def test_added_in_one_piece_or_token_by_token_is_the_same(num_more: int, num_full: int) -> None:
+    more = [*range(10, 10 + num_more)]
+    pieces, grown = TokenBlocks([1, 2, 3, 4, 5], 4), TokenBlocks([1, 2, 3, 4, 5], 4)
+    pieces.extend(more)
+    for token in more:
+        grown.append(token)
+    assert pieces.full == grown.full
+    assert (pieces.num_full, pieces.num_tokens) == (num_full, 5 + num_more)
+    assert pieces.to_bytes() == grown.to_bytes()
+
+
 def test_an_array_packs_like_a_list() -> None:
     assert TokenBlocks(array("I", [1, 2, 3]), 2).full == TokenBlocks([1, 2, 3], 2).full
 

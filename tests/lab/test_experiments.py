@@ -235,6 +235,7 @@ def test_failed_requests_are_counted_and_in_no_statistic(tmp_path: Path) -> None
     assert results["trust"][0]["status"] == "warning"
 
 
+@pytest.mark.draws
 def test_three_failures_in_a_row_end_the_run_and_keep_what_was_measured(tmp_path: Path) -> None:
     listener = Listener()
     with pytest.raises(TargetError, match="3 requests in a row failed, the last with: gone"):
@@ -275,6 +276,7 @@ def test_the_estimate_follows_the_warm_ups_pace(tmp_path: Path) -> None:
     assert listener.trials == plan.trials
 
 
+@pytest.mark.draws
 def test_a_report_is_made_again_bit_for_bit(tmp_path: Path) -> None:
     bench(tmp_path, SMALL, main=FakeServing(jitter=lambda n: n * 7 % 11))
     printed = Console(file=io.StringIO(), width=160)

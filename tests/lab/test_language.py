@@ -125,6 +125,7 @@ def english_in(page: str) -> list[str]:
     return [text for text in (*texts.found, *drawn) if re.search(r"[A-Za-z]{3}", NAMES.sub("", text))]
 
 
+@pytest.mark.draws
 def test_a_chinese_page_has_no_english_sentence(tmp_path: Path) -> None:
     records = [*both_arms(100, 10), record(index=9, usage={"prompt_tokens": 100}), *gradient_run(seed=1).requests]
     with RecordWriter(tmp_path / RECORDS_FILE) as writer:
@@ -156,7 +157,7 @@ def test_every_experiment_has_its_chinese_guard() -> None:
 @pytest.mark.parametrize(
     "serving",
     [
-        lambda: FakeServing(jitter=lambda n: n * 7 % 5),
+        pytest.param(lambda: FakeServing(jitter=lambda n: n * 7 % 5), marks=pytest.mark.draws),
         lambda: FakeServing(shows_cached=False, honours_salt=False),
         lambda: FakeServing(fails=lambda n: "503" if n > 5 and n % 4 == 0 else None),
         lambda: FakeServing(caching=False),
@@ -209,6 +210,7 @@ def test_the_files_of_numbers_are_the_same_in_every_language(tmp_path: Path) -> 
     assert files[0] == files[1]
 
 
+@pytest.mark.draws
 def test_a_figure_speaks_chinese_on_the_page_without_a_font_and_without_warnings() -> None:
     figure = Figure()
     axes, beside = figure.subplots(1, 2, sharey=True)

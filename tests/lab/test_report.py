@@ -86,6 +86,7 @@ class Elements(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.draws
 def test_texts_of_servers_and_prompts_stay_texts(tmp_path: Path) -> None:
     failed = record(index=4, error=HOSTILE)
     write(tmp_path, [*both_arms(100, 10), failed])
@@ -100,6 +101,7 @@ def test_texts_of_servers_and_prompts_stay_texts(tmp_path: Path) -> None:
     assert text.count("&lt;/script&gt;") >= 5
 
 
+@pytest.mark.draws
 def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
     write(tmp_path, both_arms(100, 10))
     write_report(tmp_path)
@@ -160,6 +162,7 @@ def test_words() -> None:
     assert plain_rows({"a": {"b": 1, "c": None}, "d": [1, 2]}) == [("a.b", "1"), ("d", "1, 2")]
 
 
+@pytest.mark.draws
 def test_figures_are_sharp_and_vector(tmp_path: Path) -> None:
     write(tmp_path, both_arms(100, 10))
     write_report(tmp_path)

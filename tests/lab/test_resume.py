@@ -1,7 +1,10 @@
 """A run that was cut short goes on where it stopped, and only as it was."""
 
+import copy
 import json
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,27 @@ from tests.lab.test_session import FEW, served
 NUM_PLANNED = 16
 
 
-@pytest.fixture
-def url() -> Iterator[str]:
-    with served(FakeServing()) as address:
-        yield address
+@dataclass(frozen=True)
+class Finished:
+    """A whole run, and the server that it was sent to, which is still there as the run left it."""
+
+    url: str
+    folder: Path
+    serving: FakeServing
+    state: dict[str, Any]
+
+    def copy_to(self, folder: Path) -> Path:
+        """The run's folder for one test. The server forgets what other tests have sent."""
+        vars(self.serving).update(copy.deepcopy(self.state))
+        return Path(shutil.copytree(self.folder, folder))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+    folder, serving = tmp_path_factory.mktemp("finished") / "r", FakeServing()
+    with served(serving) as url:
+        assert anaphora(["bench", "all", "--target", url, *FEW, "--out", str(folder)]) == 0
+        yield Finished(url, folder, serving, copy.deepcopy(vars(serving)))
 
 
 def cut(folder: Path, num_lines: int, rest: str = "") -> None:
@@ -38,18 +58,16 @@ def places(folder: Path) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(("num_done", "rest"), [(0, ""), (1, ""), (5, '{"kind": "requ'), (12, ""), (15, "")])
 def test_what_was_not_sent_is_sent(
-    tmp_path: Path, url: str, num_done: int, rest: str, restarted: bool, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, finished: Finished, num_done: int, rest: str, restarted: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "r"
-    command = ["bench", "all", "--target", url, *FEW]
-    assert anaphora([*command, "--out", str(out)]) == 0
+    out = finished.copy_to(tmp_path / "r")
     whole = places(out)
     cut(out, 1 + 2 + num_done, rest)
     if restarted:
         with served(FakeServing()) as another:
             assert anaphora(["bench", "all", "--target", another, *FEW, "--resume", str(out)]) == 0
     else:
-        assert anaphora([*command, "--resume", str(out)]) == 0
+        assert anaphora(["bench", "all", "--target", finished.url, *FEW, "--resume", str(out)]) == 0
     assert f"going on after {num_done} of {NUM_PLANNED} requests" in capsys.readouterr().err
     assert places(out) == whole
     run = read_run(out)
@@ -75,28 +93,28 @@ def test_what_was_not_sent_is_sent(
     ],
 )
 def test_another_run_is_not_gone_on_with(
-    tmp_path: Path, url: str, changes: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, finished: Finished, changes: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "r"
-    assert anaphora(["bench", "all", "--target", url, *FEW, "--out", str(out)]) == 0
+    out = finished.copy_to(tmp_path / "r")
     cut(out, 6)
     before = (out / RECORDS_FILE).read_bytes()
-    assert anaphora(["bench", "all", "--target", url, *FEW, "--resume", str(out), *changes]) == 2
+    assert anaphora(["bench", "all", "--target", finished.url, *FEW, "--resume", str(out), *changes]) == 2
     said = capsys.readouterr().err
     assert message in said
     assert "goes on" not in said.splitlines()[-2:][0]
     assert (out / RECORDS_FILE).read_bytes() == before
 
 
-def test_a_complete_run_and_no_run_are_refused(tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "r"
-    command = ["bench", "all", "--target", url, *FEW]
-    assert anaphora([*command, "--out", str(out)]) == 0
+def test_a_complete_run_and_no_run_are_refused(
+    tmp_path: Path, finished: Finished, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = finished.copy_to(tmp_path / "r")
+    command = ["bench", "all", "--target", finished.url, *FEW]
     assert anaphora([*command, "--resume", str(out)]) == 2
     said = capsys.readouterr().err
     assert "the run is complete (16 requests)" in said.splitlines()[-1]
     assert "goes on" not in said
-    assert anaphora(["bench", "switch", "--target", url, "--resume", str(out)]) == 2
+    assert anaphora(["bench", "switch", "--target", finished.url, "--resume", str(out)]) == 2
     (tmp_path / "empty").mkdir()
     assert anaphora([*command, "--resume", str(tmp_path / "empty")]) == 2
     assert anaphora([*command, "--resume", str(tmp_path / "none")]) == 2

@@ -17,10 +17,9 @@ from anaphora.server.backend import Backend
 from anaphora.server.listener import bind, url_of
 from anaphora.server.process import ServerProcess
 from anaphora.server.settings import ServerSettings
+from tests.patience import LOCAL, PATIENCE_S
 
 MODEL = "demo-model"
-PATIENCE_S = 60
-"""Longer than any stall of a busy machine: whoever waits so long waits for nothing."""
 Wrap = Callable[[Backend], Backend]
 SETTINGS = ServerSettings(served_model_names=(MODEL, "second-name"))
 
@@ -120,4 +119,4 @@ def serving(
 
 def client_of(server: LiveServer, **options: Any) -> httpx.Client:
     """A client with patience; ``options`` are httpx's."""
-    return httpx.Client(base_url=server.url, timeout=PATIENCE_S, **options)
+    return httpx.Client(base_url=server.url, **LOCAL, **options)

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anaphora.server.settings import ServerSettings
-from tests.server.live import MODEL, PATIENCE_S, client_of, serving
+from tests.patience import PATIENCE_S
+from tests.server.live import MODEL, client_of, serving
 
 CASE = Path(__file__).parents[1] / "data" / "cases" / "13-server-bad-requests"
 BAD = [json.loads(line) for line in (CASE / "requests.jsonl").read_text().splitlines()]

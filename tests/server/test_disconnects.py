@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import PATIENCE_S, LiveServer, serving
+from tests.patience import LOCAL, PATIENCE_S
+from tests.server.live import LiveServer, serving
 from tests.server.scripted_backend import ScriptedBackend
 
 NUM_DISCONNECTS = 200
@@ -23,7 +24,7 @@ def raw_request(path: str, body: object) -> bytes:
 
 
 def wait_until(condition: object, server: LiveServer) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not condition(server):  # type: ignore[operator]
         assert time.monotonic() < deadline, server.backend.stats()
         time.sleep(0.01)
@@ -72,8 +73,7 @@ def test_two_hundred_disconnects_leave_no_block_behind(tiny_model: Path) -> None
         assert stats.num_finished["abort"] > NUM_DISCONNECTS / 4
         prompt = list(range(100, 200))
         answers = [
-            httpx.post(f"{server.url}/v1/completions", json={"prompt": prompt}, timeout=PATIENCE_S).json()
-            for _ in range(2)
+            httpx.post(f"{server.url}/v1/completions", json={"prompt": prompt}, **LOCAL).json() for _ in range(2)
         ]
         assert answers[1]["usage"]["prompt_tokens_details"]["cached_tokens"] == 96
 
@@ -91,4 +91,4 @@ def test_each_engine_request_is_closed(tiny_model: Path, script: list[str | None
             if stream and script[0]:
                 assert b"some text" in connection.recv(65536)
         wait_until(lambda _: backend.num_open == 0, server)
-        assert httpx.get(f"{server.url}/health", timeout=PATIENCE_S).status_code == 200
+        assert httpx.get(f"{server.url}/health", **LOCAL).status_code == 200

@@ -11,7 +11,8 @@ import pytest
 from anaphora.engine import EngineConfig
 from anaphora.errors import EngineDeadError, EngineOverloadedError, EngineStepError
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import PATIENCE_S, LiveServer, serving
+from tests.patience import LOCAL
+from tests.server.live import LiveServer, serving
 from tests.server.scripted_backend import ScriptedBackend
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
@@ -29,7 +30,7 @@ def server(backend: ScriptedBackend) -> Iterator[LiveServer]:
 
 
 def ask(server: LiveServer, **fields: Any) -> httpx.Response:
-    return httpx.post(f"{server.url}/v1/chat/completions", json={**CHAT, **fields}, timeout=PATIENCE_S)
+    return httpx.post(f"{server.url}/v1/chat/completions", json={**CHAT, **fields}, **LOCAL)
 
 
 def events(response: httpx.Response) -> list[Any]:
@@ -44,7 +45,7 @@ def test_more_choices_than_the_engine_ever_holds_are_a_mistake(server: LiveServe
     response = ask(server, n=4)
     assert (response.status_code, response.json()["error"]["param"]) == (400, "n")
     assert response.json()["error"]["message"] == "n times the number of prompts may be at most 3, got 4"
-    prompts = httpx.post(f"{server.url}/v1/completions", json={"prompt": ["a", "b"], "n": 2}, timeout=PATIENCE_S)
+    prompts = httpx.post(f"{server.url}/v1/completions", json={"prompt": ["a", "b"], "n": 2}, **LOCAL)
     assert (prompts.status_code, prompts.json()["error"]["param"]) == (400, "n")
     assert len(backend.requests) == 3
 
@@ -111,13 +112,13 @@ def test_an_answer_without_any_text_still_has_a_role(server: LiveServer, backend
 
 def test_a_dead_engine_is_not_healthy(server: LiveServer, backend: ScriptedBackend) -> None:
     backend.is_healthy = False
-    response = httpx.get(f"{server.url}/health", timeout=PATIENCE_S)
+    response = httpx.get(f"{server.url}/health", **LOCAL)
     assert (response.status_code, response.json()["error"]["type"]) == (503, "server_error")
 
 
 def test_a_reset_that_was_refused_says_so(server: LiveServer, backend: ScriptedBackend) -> None:
     backend.resets = False
-    response = httpx.post(f"{server.url}/reset_prefix_cache", timeout=PATIENCE_S)
+    response = httpx.post(f"{server.url}/reset_prefix_cache", **LOCAL)
     assert (response.status_code, response.json()["error"]["code"]) == (409, "cache_in_use")
 
 

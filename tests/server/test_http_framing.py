@@ -11,7 +11,8 @@ import pytest
 
 from anaphora.server import http_protocol
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import PATIENCE_S, LiveServer, serving
+from tests.patience import LOCAL, PATIENCE_S
+from tests.server.live import LiveServer, serving
 from tests.server.scripted_backend import ScriptedBackend
 from tests.server.test_disconnects import raw_request, wait_until
 
@@ -39,7 +40,7 @@ def backend(server: LiveServer) -> Iterator[ScriptedBackend]:
 @pytest.fixture(autouse=True)
 def _lives_on(server: LiveServer) -> Iterator[None]:
     yield
-    assert httpx.get(f"{server.url}/health", timeout=PATIENCE_S).status_code == 200
+    assert httpx.get(f"{server.url}/health", **LOCAL).status_code == 200
     assert server.backend.num_open == 0
 
 

@@ -11,7 +11,8 @@ from anaphora.engine import EngineStats, Reason
 from anaphora.server.latency import Histogram, LatencyHistograms
 from anaphora.server.metrics import Metrics
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import PATIENCE_S, serving
+from tests.patience import LOCAL
+from tests.server.live import serving
 from tests.server.scripted_backend import ScriptedBackend
 
 COUNTERS = {
@@ -142,8 +143,8 @@ def test_requests_are_timed(tiny_model: Path) -> None:
     with serving(tiny_model) as server:
         body = {"prompt": [5, 6, 7], "max_tokens": 6, "n": 2, "ignore_eos": True}
         for stream in (False, True):
-            httpx.post(f"{server.url}/v1/completions", json={**body, "stream": stream}, timeout=PATIENCE_S)
-        response = httpx.get(f"{server.url}/metrics", timeout=PATIENCE_S)
+            httpx.post(f"{server.url}/v1/completions", json={**body, "stream": stream}, **LOCAL)
+        response = httpx.get(f"{server.url}/metrics", **LOCAL)
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     counts = dict(re.findall(r"^vllm:(\w+)_seconds_count\{[^}]*\} (\S+)$", response.text, re.MULTILINE))
     assert 0 < float(counts.pop("inter_token_latency")) <= 20  # those that come with a first one have none

@@ -10,6 +10,7 @@ import pytest
 from anaphora.errors import EngineDeadError, EngineOverloadedError, EngineStepError
 from anaphora.server.settings import ServerSettings
 from anaphora.tokenizer.tokenizer import Tokenizer
+from tests.patience import PATIENCE_S
 from tests.server.live import MODEL, LiveServer, serving
 from tests.server.scripted_backend import ScriptedBackend
 
@@ -108,5 +109,5 @@ def test_failures_have_the_clients_own_exceptions(tiny_model: Path) -> None:
             backend.refusal = EngineDeadError("the engine has stopped")
             asked = len(backend.requests)
             with pytest.raises(openai.InternalServerError, match="stopped"):
-                patient.completions.create(model=MODEL, prompt="hi", timeout=20.0)
+                patient.completions.create(model=MODEL, prompt="hi", timeout=PATIENCE_S)
             assert len(backend.requests) == asked + 2  # 503 is retried by the client

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from anaphora.server.settings import ServerSettings
-from tests.server.live import MODEL, PATIENCE_S, LiveServer, client_of, serving
+from tests.patience import LOCAL
+from tests.server.live import MODEL, LiveServer, client_of, serving
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
 BORDERS = CASES / "11-engine-full-hit-block-boundary"
@@ -64,7 +65,7 @@ def test_a_scored_prompt_passes_the_cache_by_and_costs_no_hit_rate(client: httpx
     for name in ("vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"):
         assert after[name] == before[name]
     with serving(tiny_model, enable_prefix_caching=False) as off:
-        answers.append(httpx.post(f"{off.url}/v1/completions", json=body, timeout=PATIENCE_S).json())
+        answers.append(httpx.post(f"{off.url}/v1/completions", json=body, **LOCAL).json())
     scores = [answer["choices"][0]["logprobs"]["token_logprobs"] for answer in answers]
     assert [len(score) for score in scores] == [41, 41, 40, 41]
     assert expected["len_token_logprobs"] == 41
@@ -95,9 +96,7 @@ def test_api_keys_are_tenants(tiny_model: Path) -> None:
     prompt = list(range(10, 60))
     with serving(tiny_model, settings) as server:
         for key, expected in (("one", 0), ("one", 48), ("two", 0), ("two", 48)):
-            with httpx.Client(
-                base_url=server.url, headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_S
-            ) as client:
+            with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {key}"}, **LOCAL) as client:
                 assert cached(complete(client, prompt)) == expected
 
 
@@ -175,7 +174,7 @@ def test_a_reset_is_refused_while_blocks_are_in_use(live: LiveServer, client: ht
     body = {"prompt": [5], "n": 4, "max_tokens": 500, "ignore_eos": True, "stream": True}
     for _ in range(30):  # on a busy machine all may be generated before the reset comes: then it is truthful
         complete(client, prompt)
-        with httpx.stream("POST", f"{live.url}/v1/completions", json=body, timeout=PATIENCE_S) as running:
+        with httpx.stream("POST", f"{live.url}/v1/completions", json=body, **LOCAL) as running:
             next(running.iter_bytes())
             response = client.post("/reset_prefix_cache")
             if response.status_code == 409:

@@ -9,7 +9,8 @@ import pytest
 
 from anaphora.server import connection, http_protocol
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import PATIENCE_S, LiveServer, serving
+from tests.patience import PATIENCE_S
+from tests.server.live import LiveServer, serving
 from tests.server.scripted_backend import ScriptedBackend
 
 HEAD = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"

@@ -10,7 +10,8 @@ import pytest
 
 from anaphora.server.api import LONG_BODY_BYTES
 from anaphora.tokenizer.tokenizer import Tokenizer
-from tests.server.live import PATIENCE_S, serving
+from tests.patience import LOCAL, PATIENCE_S
+from tests.server.live import serving
 from tests.server.scripted_backend import ScriptedBackend
 
 NUM_PARTS = LONG_BODY_BYTES // 10
@@ -47,10 +48,10 @@ def test_others_are_answered_while_a_long_text_is_worked_on(
     monkeypatch.setattr(tokenizer, slow, wait_then_work)
     backend = ScriptedBackend(tokenizer, max_model_len=10**7)
     with serving(backend=backend) as server, ThreadPoolExecutor(1) as client:
-        answer = client.submit(httpx.post, f"{server.url}{path}", json=body, timeout=PATIENCE_S)
+        answer = client.submit(httpx.post, f"{server.url}{path}", json=body, **LOCAL)
         try:
             assert has_begun.wait(PATIENCE_S)
-            assert httpx.get(f"{server.url}/health", timeout=PATIENCE_S / 2).status_code == 200
+            assert httpx.get(f"{server.url}/health", **{**LOCAL, "timeout": PATIENCE_S / 2}).status_code == 200
             assert not answer.done()
         finally:
             may_go_on.set()
@@ -62,7 +63,7 @@ def test_a_long_text_has_the_tokens_of_its_parts(tokenizer: Tokenizer) -> None:
 
         def tokenize(text: str) -> Any:
             body = {"prompt": text, "return_token_strs": True}
-            return httpx.post(f"{server.url}/tokenize", json=body, timeout=PATIENCE_S).json()
+            return httpx.post(f"{server.url}/tokenize", json=body, **LOCAL).json()
 
         part, whole = tokenize("hi 你好 "), tokenize(LONG_TEXT)
         assert whole["count"] == len(whole["tokens"])

@@ -23,6 +23,7 @@ from anaphora.server.traffic_log import TrafficLog, open_log_file
 from anaphora.server.traffic_rows import Content, RowMaker
 from anaphora.tokenizer.tokenizer import Tokenizer
 from anaphora.types import Namespace, RequestId
+from tests.patience import PATIENCE_S
 from tests.server.live import MODEL, LiveServer, client_of, serving
 from tests.server.scripted_backend import ScriptedBackend
 
@@ -154,7 +155,7 @@ class SlowFile(io.StringIO):
 
     def write(self, text: str) -> int:
         self.is_writing.set()
-        assert self.may_write.wait(10)
+        assert self.may_write.wait(PATIENCE_S)
         self.text += text
         return len(text)
 
@@ -162,7 +163,7 @@ class SlowFile(io.StringIO):
 def test_what_comes_faster_than_it_is_written_is_counted(backend: ScriptedBackend) -> None:
     file = SlowFile()
     log = new_log(file, backend, max_unwritten=2)
-    assert file.is_writing.wait(10)
+    assert file.is_writing.wait(PATIENCE_S)
     for _ in range(5):  # two wait, three are lost; nobody was kept waiting
         log.note_reset()
     file.may_write.set()

@@ -13,6 +13,7 @@ from anaphora.tokenizer.tokenizer import Tokenizer
 from anaphora.types import Namespace
 from tests.engine.harness import memory_engine, request
 from tests.engine.remote_engine import RemoteEngine
+from tests.patience import PATIENCE_S
 
 LONG = SamplingParams(temperature=0, max_tokens=200, ignore_eos=True)
 
@@ -59,7 +60,7 @@ def test_an_engine_that_ends_is_told_to_streams_and_askers(tiny_tokenizer: Token
 
         def die(batch: Any) -> None:
             was_reached.set()
-            assert is_open.wait(20)
+            assert is_open.wait(PATIENCE_S)
             raise SystemExit("no more")
 
         model.before = die

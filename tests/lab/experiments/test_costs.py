@@ -46,6 +46,7 @@ def test_planted_costs_and_steps_are_found(tmp_path: Path, arms: str) -> None:
     assert hit["usage"] == hit["metrics"] == hit["predicted"]
 
 
+@pytest.mark.draws
 def test_every_part_is_in_the_report(tmp_path: Path) -> None:
     bench(tmp_path, FEW, main=FakeServing(jitter=lambda n: n * 7 % 5))
     results = write_report(tmp_path)
@@ -60,6 +61,7 @@ def test_every_part_is_in_the_report(tmp_path: Path) -> None:
     assert statuses["off requests missed"] == "unknown"
 
 
+@pytest.mark.draws
 def test_without_hits_nothing_is_fitted(tmp_path: Path) -> None:
     run, _ = bench(tmp_path, FEW, main=FakeServing(caching=False))
     results = results_of(run)

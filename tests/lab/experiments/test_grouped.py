@@ -81,6 +81,7 @@ def test_a_scenario_that_is_not_known() -> None:
         ScenariosSettings(only=("rags",))
 
 
+@pytest.mark.draws
 def test_failed_requests_are_shown_and_in_no_median(tmp_path: Path) -> None:
     failing = FakeServing(fails=lambda n: "broken" if n in (8, 9) else None)
     bench(tmp_path, options(only=("assistant",)), main=failing)

@@ -12,6 +12,7 @@ from tests.lab.test_session import served
 FEW = ["bench", "probe", "--prompt-words", "96", "--max-tokens", "30000", "--max-wait", "0"]
 
 
+@pytest.mark.draws
 def test_a_folder_with_findings_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "r"
     with served(FakeServing()) as url:

@@ -23,7 +23,7 @@ def kernels() -> list[dict[str, Any]]:
     """What each kernel needs on each architecture. A process of its own compiles: here kernels are interpreted."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     command = [sys.executable, str(PROGRAM), *map(str, SHARED_LIMIT)]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert result.returncode == 0, result.stderr[-2000:]
     return [json.loads(line) for line in result.stdout.splitlines()]
 

@@ -14,6 +14,7 @@ from anaphora.server.listener import bind_shared, url_of
 from anaphora.server.settings import ServerSettings
 from anaphora.tokenizer.tokenizer import Tokenizer
 from tests.engine.harness import MemoryModel, memory_engine
+from tests.patience import LOCAL
 
 
 async def supervise(model_folder: Path, tokenizer: Tokenizer, use: Any) -> Supervisor:
@@ -46,7 +47,7 @@ def test_an_engine_that_stops_is_told_to_clients_and_stops_the_server(
 
     async def ask(url: str, model: MemoryModel) -> None:
         model.before = die
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(**LOCAL) as client:
             while True:
                 try:
                     response = await client.post(f"{url}/v1/completions", json={"prompt": [5]})
