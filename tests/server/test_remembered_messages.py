@@ -9,6 +9,7 @@ import pytest
 from anaphora.server.settings import ServerSettings
 from anaphora.tokenizer.tokenizer import Tokenizer
 from anaphora.types import Namespace
+from tests.patience import LOCAL
 from tests.server.live import MODEL, client_of, serving
 from tests.server.scripted_backend import ScriptedBackend
 
@@ -34,7 +35,7 @@ def backend(tiny_model: Path) -> ScriptedBackend:
 
 
 def post(url: str, body: dict[str, Any], key: str) -> Any:
-    answer = httpx.post(url, json=body, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+    answer = httpx.post(url, json=body, headers={"Authorization": f"Bearer {key}"}, **LOCAL)
     assert answer.status_code == 200, answer.text
     return answer.json()
 

@@ -132,6 +132,7 @@ def chinese_page(name: str) -> str:
     return load_page(results, pictures, CHINESE).replace("HTTP", "")
 
 
+@pytest.mark.draws
 @pytest.mark.parametrize("name", RUNS)
 def test_a_load_report_has_no_english_sentence(name: str) -> None:
     page = chinese_page(name)

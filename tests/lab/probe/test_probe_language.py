@@ -57,6 +57,7 @@ def test_a_probes_page_has_no_english_sentence(name: str) -> None:
     assert english_in(page.split("<details>")[0]) == []  # what is folded names the probe's own prompts
 
 
+@pytest.mark.draws
 def test_its_figure_has_none_either() -> None:
     probe = probe_of(SERVERS["lru"](), max_tokens=20_000)
     asyncio.run(probe.run())
