@@ -14,7 +14,8 @@ def test_the_lowest_rank_comes_first_and_what_was_removed_never() -> None:
         heap.add(one, rank)
     heap.remove(extents[2])
     assert (len(heap), extents[2] in heap, extents[1] in heap) == (3, False, True)
-    assert heap.first() == ((3,), extents[1])
+    assert heap.first() is extents[1]
+    assert heap.rank(extents[1]) == (3,)
     assert heap.ranked() == [((3,), extents[1]), ((4,), extents[3]), ((5,), extents[0])]
     assert [heap.pop() for _ in range(3)] == [extents[1], extents[3], extents[0]]
 

@@ -139,6 +139,15 @@ class Extent(Run):
             self.evicted_at -= num_blocks
         return upper
 
+    def lose_to(self, child: Self, num_blocks: int) -> None:
+        """Let go of the last ``num_blocks`` blocks, not all, which ``child``, the only one, has as its first."""
+        self.shift(child, num_blocks)
+        del self.block_ids[-num_blocks:], self.stored_at[-num_blocks:]
+        if self.keys is not None and child.keys is not None:
+            self.keys, moved = divide(self.keys, len(self.keys) - num_blocks)
+            child.keys = moved + child.keys
+        child.released_at = self.released_at - self.num_blocks
+
     def join(self) -> None:
         """Become one extent with the parent, of which :meth:`continues` is true."""
         parent = self.parent
@@ -161,11 +170,13 @@ class Extent(Run):
             is_continued = parent.evicted_at is None and self.released_at == 0 == parent.released_at
         else:
             is_continued = parent.evicted_at == self.evicted_at + parent.num_blocks
+        return is_continued and self.ref_count == parent.ref_count and self.is_like(parent)
+
+    def is_like(self, other: "Extent") -> bool:
+        """Whether eviction policies are to know the same of both."""
         return (
-            is_continued
-            and self.ref_count == parent.ref_count
-            and self.num_stores == parent.num_stores
-            and self.num_uses == parent.num_uses
-            and self.turn == parent.turn
-            and self.visit is parent.visit
+            self.num_stores == other.num_stores
+            and self.num_uses == other.num_uses
+            and self.turn == other.turn
+            and self.visit is other.visit
         )

@@ -34,14 +34,19 @@ class ExtentHeap:
         """Take an extent out."""
         del self._entries[extent]
 
-    def first(self) -> tuple[Rank, Extent]:
-        """The extent of the lowest rank, and that. There must be one."""
+    def first(self) -> Extent:
+        """The extent of the lowest rank. There must be one."""
         heap, entries = self._heap, self._entries
         entry = heap[0]
         while entries.get(entry[-1]) is not entry:
             heappop(heap)
             entry = heap[0]
-        return entry[:-2], entry[-1]
+        extent: Extent = entry[-1]
+        return extent
+
+    def rank(self, extent: Extent) -> Rank:
+        """Of an extent that is in the heap."""
+        return self._entries[extent][:-2]
 
     def pop(self) -> Extent:
         """Take out the extent of the lowest rank. There must be one."""

@@ -25,12 +25,13 @@ class NamespaceMemory:
 
     def add_eviction(self, extent: Extent) -> None:
         """The extent has lost its blocks to eviction, the last one first."""
-        num_blocks = extent.num_blocks
-        self.num_evicted_blocks += num_blocks
-        extent.evicted_at = self.num_evicted_blocks
-        self._evicted.add(extent, extent.evicted_at - num_blocks + 1)
-        self._num_remembered += num_blocks
-        self._forget(self._num_remembered - self._max_evictions)
+        self._evicted.add(extent, self.num_evicted_blocks + 1)
+        self._count_evictions(extent, extent.num_blocks)
+
+    def extend_eviction(self, extent: Extent, num_blocks: int) -> None:
+        """As many blocks were evicted next, which are now the extent's first."""
+        assert extent.evicted_at == self.num_evicted_blocks, extent
+        self._count_evictions(extent, num_blocks)
 
     def drop_eviction(self, extent: Extent) -> None:
         """The extent is cached again."""
@@ -60,25 +61,37 @@ class NamespaceMemory:
         """The evicted extents, the oldest eviction first."""
         return (extent for _, extent in self._evicted.ranked())
 
+    def _count_evictions(self, extent: Extent, num_blocks: int) -> None:
+        self.num_evicted_blocks += num_blocks
+        extent.evicted_at = self.num_evicted_blocks
+        self._num_remembered += num_blocks
+        if self._num_remembered > self._max_evictions:
+            self._forget(self._num_remembered - self._max_evictions)
+
     def _forget(self, num_blocks: int) -> None:
         """Forget the oldest evictions."""
         while num_blocks > 0:
-            _, extent = self._evicted.first()
-            if extent.num_blocks > num_blocks:
-                extent = self._cut_oldest(extent, num_blocks)
-            else:
+            extent = self._evicted.first()
+            if extent.num_blocks <= num_blocks:
                 self._evicted.remove(extent)
-            self._num_remembered -= extent.num_blocks
-            num_blocks -= extent.num_blocks
-            extent.evicted_at = None
-            self._on_forget(extent)
+                num_forgotten = extent.num_blocks
+                extent.evicted_at = None
+                self._on_forget(extent)
+            else:
+                num_forgotten = num_blocks
+                self._forget_end(extent, num_blocks)
+            self._num_remembered -= num_forgotten
+            num_blocks -= num_forgotten
 
-    def _cut_oldest(self, extent: Extent, num_blocks: int) -> Extent:
-        """The last ``num_blocks`` of an extent, alone. The others are remembered."""
-        upper = extent.split(extent.num_blocks - num_blocks)
+    def _forget_end(self, extent: Extent, num_blocks: int) -> None:
+        """Forget the last ``num_blocks``, not all, of the extent that lost its blocks first."""
+        if not extent.is_attached:
+            extent.shorten(num_blocks)  # its place among the others, whose evictions are all later, stays the same
+            return
+        upper = extent.split(extent.num_blocks - num_blocks)  # a request is computing them again
         self._evicted.remove(extent)
         self.has_split(upper)
-        return extent
+        extent.evicted_at = None
 
 
 class Memory:

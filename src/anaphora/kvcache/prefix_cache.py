@@ -8,7 +8,7 @@ from anaphora.kvcache.census import CensusRun
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.events import CacheListener, EventPublisher
 from anaphora.kvcache.extent import Extent
-from anaphora.kvcache.memory import Memory
+from anaphora.kvcache.memory import Memory, NamespaceMemory
 from anaphora.kvcache.prefix_index import PrefixIndex
 from anaphora.kvcache.stats import CacheStats
 from anaphora.types import BlockKey
@@ -117,13 +117,18 @@ class PrefixCache:
             self._events.removed(extent, num_blocks)
         self._stats.num_evicted_blocks += num_blocks
         census = extent.census.leave(num_blocks) if extent.census is not None else None
+        memory = self.memory.get(extent.namespace)
         kept = None
         if num_blocks < extent.num_blocks:
-            kept = extent.split(extent.num_blocks - num_blocks)
+            before = None if memory is None else _evicted_just_before(extent, memory)
+            kept = extent.split(extent.num_blocks - num_blocks) if before is None else extent
             kept.census = census.end_at(0) if census is not None else None
+            if memory is not None and before is not None:
+                extent.lose_to(before, num_blocks)
+                memory.extend_eviction(before, num_blocks)
+                return kept
         extent.census = None
         extent.detach()
-        memory = self.memory.get(extent.namespace)
         if memory is None:
             self.index.remove(extent)
         else:
@@ -151,3 +156,12 @@ class PrefixCache:
     def _forget(self, extent: Extent) -> None:
         if not extent.is_attached:
             self.index.remove(extent)
+
+
+def _evicted_just_before(extent: Extent, memory: NamespaceMemory) -> Extent | None:
+    """What follows the extent, if that was evicted last of all and has the same history."""
+    if len(extent.children) != 1:
+        return None
+    (child,) = extent.children.values()
+    is_next = child.evicted_at == memory.num_evicted_blocks and child.is_like(extent)
+    return child if is_next else None

@@ -69,6 +69,24 @@ class Run:
         assert self.parent is not None
         self.parent.children[self.head] = self
 
+    def shift(self, child: Self, num_blocks: int) -> None:
+        """Move the last ``num_blocks`` blocks, not all, to the front of ``child``, the only one."""
+        assert self.children == {child.head: child}, self.children
+        assert 0 < num_blocks < self.num_blocks, (num_blocks, self.num_blocks)
+        self.tokens, moved = divide(self.tokens, len(self.tokens) - num_blocks * self.width)
+        moved += child.tokens
+        child.tokens, child.head = moved, bytes(moved[: self.width])
+        self.num_blocks -= num_blocks
+        child.num_blocks += num_blocks
+        self.children = {child.head: child}
+
+    def shorten(self, num_blocks: int) -> None:
+        """Lose the last ``num_blocks`` blocks, not all. Nothing comes after them."""
+        assert not self.children, self.children
+        assert 0 < num_blocks < self.num_blocks, (num_blocks, self.num_blocks)
+        del self.tokens[-num_blocks * self.width :]
+        self.num_blocks -= num_blocks
+
     def remove(self) -> None:
         """Leave the tree."""
         assert not self.children, self.children

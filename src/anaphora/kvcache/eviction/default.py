@@ -59,12 +59,12 @@ class DefaultEviction:
     def pop_victim(self) -> Victim:
         going = self._going
         leaves = self._leaves[going.kind] if going else None
-        if not leaves or leaves.first()[1].visit is not going:
+        if not leaves or leaves.first().visit is not going:
             leaves = self._leaves[self._choose()]
-            self._going = leaves.first()[1].visit
+            going = self._going = leaves.first().visit
         victim = leaves.pop()
-        assert victim.visit is not None
-        self._changed.add(victim.visit.kind)
+        assert going is not None
+        self._changed.add(going.kind)
         return Victim(victim, as_a_whole=True)
 
     def __len__(self) -> int:
@@ -97,13 +97,13 @@ class DefaultEviction:
         self._num_visits += 1
         if self._num_visits % LEARN_EVERY == 0 and self._num_returns >= MIN_RETURNS:
             self._rates = ReturnRates(self._table, self._num_blocks)
-            self._changed.update(range(NUM_KINDS))
+            self._changed.update([kind for kind, leaves in enumerate(self._leaves) if leaves])
 
     def _choose(self) -> int:
         """The kind whose oldest leaf goes next."""
         if self._now - self._looked_up_at > GRAIN * self._num_blocks:
             self._looked_up_at = self._now
-            self._changed.update(range(NUM_KINDS))
+            self._changed.update([kind for kind, leaves in enumerate(self._leaves) if leaves])
         for kind in self._changed:
             self._look_up(kind)
         self._changed.clear()
@@ -119,8 +119,9 @@ class DefaultEviction:
         """Rank and rate of the kind's oldest leaf."""
         leaves = self._leaves[kind]
         if leaves:
-            (rank,), extent = leaves.first()
-            self._head_ranks[kind], self._head_rates[kind] = rank, self.rate(extent) if self._rates else 0.0
+            extent = leaves.first()
+            (self._head_ranks[kind],) = leaves.rank(extent)
+            self._head_rates[kind] = self.rate(extent) if self._rates else 0.0
         else:
             self._head_ranks[kind] = self._head_rates[kind] = inf
 

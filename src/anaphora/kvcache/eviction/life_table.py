@@ -37,8 +37,9 @@ class LifeTable:
         """Blocks were left ``now``. All earlier visits age until then."""
         if now > self._now:
             self._advance(now)
-        self._waiting[0].append(visit)
-        self._enter(0, now)
+        if visit.num_left:  # it is in the first step at once
+            self.entered[visit.kind][0] += visit.num_left / visit.num_blocks
+            self._waiting[1].append(visit)
         self._num_visits += 1
         if self._num_visits % HALF_LIFE == 0:
             for table in (self.entered, self.returned):
@@ -55,9 +56,9 @@ class LifeTable:
 
     def _advance(self, now: int) -> None:
         self._now = now
+        waiting = self._waiting
         for step, edge in enumerate(self.edges):
-            waiting = self._waiting[step]
-            if waiting and waiting[0].left_at <= now - edge:
+            if waiting[step] and waiting[step][0].left_at <= now - edge:
                 self._enter(step, now - edge)
 
     def _enter(self, step: int, latest: float) -> None:

@@ -1,10 +1,11 @@
 """From counted returns to what it is worth to keep a block: expected returns per block of room and time."""
 
 from bisect import bisect_right
-from itertools import accumulate, pairwise
+from itertools import pairwise
+from math import inf
 from operator import mul
 
-from anaphora.kvcache.eviction.life_table import NUM_STEPS, LifeTable
+from anaphora.kvcache.eviction.life_table import LifeTable
 from anaphora.kvcache.eviction.visit import NUM_KINDS, is_brief
 
 TRUST = 3.0
@@ -35,22 +36,26 @@ class ReturnRates:
         self._edges = table.edges
         self._horizon = HORIZON * num_blocks
         self._by_answer: dict[bool, Curve] = {}
+        self._factors: dict[int, float] = {}
         self._curves: dict[int, Curve] = {}
 
     def __getitem__(self, kind: int) -> Curve:
         """A rate for each step of age."""
         curve = self._curves.get(kind)
         if curve is None:
-            rates = _best_rates(self._chances(kind), self._edges, self._horizon)
-            curve = self._curves[kind] = list(accumulate(rates, min))
+            curve = self._curves[kind] = _falling_rates(self._chances(kind), self._edges, self._horizon)
         return curve
 
     def _chances(self, kind: int) -> Curve:
         """The chance of a return within each step, if there was none before it."""
         if not self._by_answer:
             self._by_answer = self._chances_by_answer()
-        factor = self._factor(kind % (NUM_KINDS // 2))
-        expected = [min(factor * chance, MAX_CHANCE) for chance in self._by_answer[is_brief(kind)]]
+        shape = kind % (NUM_KINDS // 2)
+        factor = self._factors.get(shape)
+        if factor is None:
+            factor = self._factors[shape] = self._factor(shape)
+        expected = [factor * chance for chance in self._by_answer[is_brief(kind)]]
+        expected = [chance if chance < MAX_CHANCE else MAX_CHANCE for chance in expected]
         return _blend(self._returned[kind], self._entered[kind], expected, TRUST)
 
     def _chances_by_answer(self) -> dict[bool, Curve]:
@@ -79,24 +84,37 @@ def _sum(rows: list[Curve]) -> Curve:
 def _blend(returned: Curve, entered: Curve, expected: Curve, trust: float) -> Curve:
     """Counted chances, as if ``trust`` returns had been seen at the expected ones before."""
     triples = zip(returned, entered, expected, strict=True)
-    return [min((r + trust) / (e + trust / max(x, 1e-9)), MAX_CHANCE) for r, e, x in triples]
+    chances = [(r + trust) / (e + trust / (x if x > 1e-9 else 1e-9)) for r, e, x in triples]
+    return [chance if chance < MAX_CHANCE else MAX_CHANCE for chance in chances]
 
 
-def _best_rates(chances: Curve, edges: Curve, horizon: float) -> Curve:
-    """For each step, the most returns per time over all numbers of steps, from it on, that one may wait."""
+def _falling_rates(chances: Curve, edges: Curve, horizon: float) -> Curve:
+    """For each step, the most returns per time over all numbers of steps, from it on, that one may wait; and never more
+    than for an earlier step.
+    """
     # Who is returned to within a step has waited for half of it, in the mean.
-    steps = [(c, 1 - c / 2, 1 - c, end - begin) for c, (begin, end) in zip(chances, pairwise(edges), strict=False)]
-    best_rates: Curve = []
-    for start in range(NUM_STEPS):
-        last = bisect_right(edges, edges[start] + horizon)
-        best = num_returns = time = 0.0
-        still_there = 1.0
-        for chance, part, stays, length in steps[start : max(last, start + 1)]:
-            num_returns += still_there * chance
-            time += still_there * part * length
-            still_there *= stays
-            rate = num_returns / time
-            if rate > best:
-                best = rate
-        best_rates.append(best)
-    return best_rates
+    waits = [(1 - c / 2) * (end - begin) for c, (begin, end) in zip(chances, pairwise(edges), strict=False)]
+    at_once = [chance / wait for chance, wait in zip(chances, waits, strict=False)]
+    curve: Curve = []
+    least = inf
+    for start, rate in enumerate(at_once):
+        if rate < least:  # waiting longer makes it no less
+            stop = max(bisect_right(edges, edges[start] + horizon), start + 1)
+            later = at_once[start + 1 : stop]
+            if later and max(later) > rate:  # a rate over more steps is a mean of theirs
+                rate = _best_rate(chances[start:stop], waits[start:stop])
+            least = min(least, rate)
+        curve.append(least)
+    return [*curve, 0.0]  # the last step has no end
+
+
+def _best_rate(chances: Curve, waits: Curve) -> float:
+    """The most returns per time over all numbers of steps from the first on."""
+    best = num_returns = time = 0.0
+    still_there = 1.0
+    for chance, wait in zip(chances, waits, strict=False):
+        num_returns += still_there * chance
+        time += still_there * wait
+        still_there *= 1 - chance
+        best = max(best, num_returns / time)
+    return best

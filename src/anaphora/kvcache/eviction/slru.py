@@ -26,7 +26,8 @@ class SLRUEviction(NoMemory):
         segment = self._protected if extent.num_uses else self._probation
         segment.add(extent, extent.released_at - position)
         if len(self._protected) > PROTECTED_SHARE * len(self):
-            (rank,), demoted = self._protected.first()
+            demoted = self._protected.first()
+            (rank,) = self._protected.rank(demoted)
             self._protected.remove(demoted)
             self._probation.add(demoted, rank)
 
