@@ -1,18 +1,25 @@
 """Anaphora: never compute the same beginning twice, and know why whenever you do."""
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anaphora.engine.llm import LLM as LLM
     from anaphora.engine.sampling_params import SamplingParams as SamplingParams
 
-__version__ = version("anaphora")
+    __version__: str
+
 __all__ = ["LLM", "SamplingParams", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the engine only when it is asked for: the base install has no torch, and ``--help`` must be instant."""
+    """Load the engine only when it is asked for: the base install has no torch, and ``--help`` must be instant.
+
+    The version is asked of what was installed, by modules that take as long to load as a command may take to run.
+    """
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("anaphora")
     if name == "LLM":
         from anaphora.engine.llm import LLM
 

@@ -14,7 +14,6 @@ from typing import Annotated
 
 import typer
 
-from anaphora import __version__
 from anaphora.errors import AnaphoraError
 
 VERBS = (
@@ -35,8 +34,8 @@ USAGE_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
 
 
-def build_app() -> typer.Typer:
-    """The command line with every verb registered."""
+def build_app(verbs: Sequence[str] = VERBS) -> typer.Typer:
+    """The command line with these verbs registered."""
     app = typer.Typer(
         name="anaphora",
         help="Never compute the same beginning twice, and know why whenever you do.",
@@ -44,7 +43,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options_of_all_verbs)
-    for verb in VERBS:
+    for verb in verbs:
         importlib.import_module(f"anaphora.cli.{verb}").register(app)
     return app
 
@@ -56,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Carry out one command line and return its exit code; what went wrong stands in one line on stderr."""
-    command = typer.main.get_command(build_app())
+    named = [verb for verb in argv[:1] if verb in VERBS]
+    app = build_app(named) if named else build_app()  # what the other verbs need would take long to load
+    command = typer.main.get_command(app)
     try:
         result = command.main(list(argv) or ["--help"], prog_name="anaphora", standalone_mode=False)
     except typer.Exit as stop:
@@ -76,6 +77,8 @@ def run(argv: Sequence[str]) -> int:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from anaphora import __version__
+
         typer.echo(f"anaphora {__version__}")
         raise typer.Exit
 

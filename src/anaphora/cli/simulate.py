@@ -108,7 +108,7 @@ def simulate(
     from anaphora.sim.report.results import results_of
     from anaphora.sim.sampled_sweep import SampledSweep
     from anaphora.sim.sampling import sample
-    from anaphora.sim.sweep import Sweep, core_policy
+    from anaphora.sim.sweep import Sweep, collector_paused, core_policy
 
     for name in policy or ():
         core_policy(name)
@@ -118,9 +118,10 @@ def simulate(
     server = server_of(latency, rate_scale, max_num_seqs, max_num_batched_tokens, is_sample=sample_fraction != 1)
     if out is not None:
         make_folder(out)
-    read = read_for_cache(trace, trace_format, trace_block_size, model)
-    read = replace(read, requests=read.requests[:first])
-    sweep = Sweep(cut_into_blocks(read, block_size))
+    with collector_paused():
+        read = read_for_cache(trace, trace_format, trace_block_size, model)
+        read = replace(read, requests=read.requests[:first])
+        sweep = Sweep(cut_into_blocks(read, block_size))
     served = read.served_by
     if not capacity:
         usual = parse_capacities(SERVED_CAPACITIES if served else DEFAULT_CAPACITIES, kv_bytes_per_token)

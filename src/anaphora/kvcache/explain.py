@@ -127,7 +127,8 @@ def _find_parting(match: Match, memory: NamespaceMemory | None) -> _Parted | Non
 
 def _divergence(nearest: NearestPrompt, prompt: bytes, tokens_per_unit: int) -> Divergence:
     start = nearest.num_common_units
-    expected, found = (unpack(units_of(text, start, start + WINDOW_TOKENS)) for text in (nearest.prompt, prompt))
+    stop = start + WINDOW_TOKENS
+    expected, found = unpack(units_of(nearest.prompt, start, stop)), unpack(units_of(prompt, start, stop))
     return Divergence(start * tokens_per_unit, nearest.request_id, expected, found)
 
 

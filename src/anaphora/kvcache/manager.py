@@ -158,8 +158,9 @@ class KVCacheManager:
 
         ``num_answer_tokens``: how many tokens were generated, where the request's own tokens do not show it.
         """
-        assert not self.dependents(request_id), self.dependents(request_id)
-        self.withdraw(request_id)
+        if self._tables[request_id].pending is not None:
+            assert not self.dependents(request_id), self.dependents(request_id)
+            self.withdraw(request_id)
         table = self._tables.pop(request_id)
         if num_answer_tokens is None:
             num_answer_tokens = table.tokens.num_tokens - table.num_prompt_tokens

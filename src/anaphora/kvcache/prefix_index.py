@@ -32,16 +32,18 @@ class PrefixIndex:
 
         All but the last one are there as a whole. ``after`` ends before block ``position``, where the walk begins.
         """
-        node, width = after or self._roots.get(namespace), blocks.width
-        while node is not None and position < limit:
-            node = node.child(blocks, position)
+        node, packed, width = after or self._roots.get(namespace), blocks.packed, blocks.width
+        start, stop = position * width, limit * width
+        while node is not None and start < stop:
+            node = node.children.get(bytes(packed[start : start + width]))
             if node is None:
                 return
-            num_common, num_blocks = node.num_common(blocks.packed, position * width, limit * width), node.num_blocks
-            yield node, num_common
-            if num_common < num_blocks:
+            end = start + len(node.tokens)
+            if end > stop or not packed.startswith(node.tokens, start):
+                yield node, node.num_common(packed, start, stop)
                 return
-            position += num_common
+            yield node, node.num_blocks
+            start = end
 
     def child(self, namespace: Namespace, parent: Extent | None, blocks: TokenBlocks, position: int) -> Extent | None:
         """The extent below ``parent``, in any state, that begins with a block."""

@@ -2,14 +2,13 @@
 
 from bisect import bisect_left
 from collections import OrderedDict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from anaphora.kvcache.token_blocks import TOKEN_BYTES, num_common_units
 from anaphora.types import RequestId
 
 
-@dataclass(frozen=True, slots=True)
-class NearestPrompt:
+class NearestPrompt(NamedTuple):
     """An earlier prompt (packed tokens) and how many of them it begins with in common with the one asked about."""
 
     request_id: RequestId
@@ -60,9 +59,12 @@ class PromptMemory:
         """The earlier prompt with the longest common beginning, of equals the longer; ``None`` if nothing is common."""
         position = self._place(prompt)
         neighbours = self._sorted[max(position - 1, 0) : position + 1]
-        common = [(num_common_units(prompt, other, TOKEN_BYTES), len(other), other) for other in neighbours]
-        num_common, _, other = max(common, default=(0, 0, b""))
-        return NearestPrompt(self._request_ids[other], other, num_common) if num_common else None
+        nearest, most = b"", 0
+        for other in neighbours:
+            num_common = num_common_units(prompt, other, TOKEN_BYTES)
+            if num_common > most or (num_common == most and len(other) >= len(nearest)):
+                nearest, most = other, num_common
+        return NearestPrompt(self._request_ids[nearest], nearest, most) if most else None
 
     def _remove(self, prompt: bytes) -> None:
         del self._request_ids[prompt]

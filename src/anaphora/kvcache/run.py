@@ -42,10 +42,7 @@ class Run:
 
     def num_common(self, packed: bytearray, start: int, stop: int) -> int:
         """How many of the run's blocks ``packed`` has from byte ``start`` on, before ``stop``."""
-        tokens = self.tokens
-        if start + len(tokens) <= stop and packed.startswith(tokens, start):
-            return self.num_blocks
-        return num_common_units(tokens, memoryview(packed)[start:stop], self.width)
+        return num_common_units(self.tokens, memoryview(packed)[start:stop], self.width)
 
     def cut(self, upper: Self, num_blocks: int) -> None:
         """Leave the first ``num_blocks`` blocks to ``upper``, a new run between this one and its parent."""

@@ -30,9 +30,7 @@ class CacheStats:
         self.num_prompt_tokens += ledger.num_prompt_tokens
         self.num_queried_tokens += ledger.num_queried_tokens
         self.num_cached_tokens += ledger.num_cached_tokens
-        for totals, view in (
-            (self.num_tokens_by_reason, ledger),
-            (self.num_tokens_by_tenant_reason, ledger.for_tenant()),
-        ):
-            for reason, count in view.counts.items():
-                totals[reason] += count
+        for reason, count in ledger.counts.items():
+            self.num_tokens_by_reason[reason] += count
+        for reason, count in ledger.for_tenant().counts.items():
+            self.num_tokens_by_tenant_reason[reason] += count

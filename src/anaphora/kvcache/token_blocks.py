@@ -34,22 +34,28 @@ def units_of(packed: bytes, start: int, stop: int) -> bytes:
 def num_common_units(a: bytes | bytearray, b: bytes | memoryview, width: int) -> int:
     """Units of ``width`` bytes that two sequences begin with in common. Bytes are compared in bulk, and not copied."""
     view = memoryview(b)
-    low, high = 0, min(len(a), len(view)) // width
-    if a.startswith(view[: high * width]):
-        return high
-    while low < high - 1:  # the first `low` units are equal; the first `high` are not
+    low, high = 0, min(len(a), len(view)) // width * width
+    if a.startswith(view[:high]):
+        return high // width
+    while high - low > _AT_ONCE:  # the first `low` bytes are equal; the first `high` are not
         middle = (low + high) // 2
-        if a.startswith(view[low * width : middle * width], low * width):
+        if a.startswith(view[low:middle], low):
             low = middle
         else:
             high = middle
-    return low
+    differing = int.from_bytes(a[low:high], "little") ^ int.from_bytes(view[low:high], "little")
+    lowest_bit = (differing & -differing).bit_length() - 1
+    return (low + lowest_bit // 8) // width
+
+
+_AT_ONCE = 512
+"""So many bytes are compared as one number: several bisections would take longer."""
 
 
 class TokenBlocks:
     """Known tokens of one request: its full blocks in one piece, ``width`` bytes each, and an unfinished tail."""
 
-    __slots__ = ("_tail", "block_size", "packed", "width")
+    __slots__ = ("_tail", "block_size", "num_full", "packed", "width")
 
     def __init__(self, token_ids: Sequence[int] | bytes, block_size: int) -> None:
         ids = pack(token_ids)
@@ -58,6 +64,8 @@ class TokenBlocks:
         self.width = block_size * TOKEN_BYTES
         self.packed = bytearray(memoryview(ids)[:end].cast("B") if end else b"")
         """The full blocks."""
+        self.num_full = end // block_size
+        """How many."""
         self._tail = ids[end:]
 
     @property
@@ -66,14 +74,9 @@ class TokenBlocks:
         return 1
 
     @property
-    def num_full(self) -> int:
-        """Full blocks."""
-        return len(self.packed) // self.width
-
-    @property
     def num_tokens(self) -> int:
         """Tokens in full blocks and tail together."""
-        return len(self.packed) // self.width * self.block_size + len(self._tail)
+        return self.num_full * self.block_size + len(self._tail)
 
     @property
     def full(self) -> list[bytes]:
@@ -94,6 +97,7 @@ class TokenBlocks:
         self._tail.append(token_id)
         if len(self._tail) == self.block_size:
             self.packed += self._tail.tobytes()
+            self.num_full += 1
             del self._tail[:]
 
     def extend(self, token_ids: Sequence[int]) -> None:
@@ -102,6 +106,7 @@ class TokenBlocks:
         end = len(self._tail) // self.block_size * self.block_size
         if end:
             self.packed += self._tail[:end].tobytes()
+            self.num_full += end // self.block_size
             del self._tail[:end]
 
     def to_bytes(self) -> bytes:

@@ -3,20 +3,40 @@
 from array import array
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from anaphora.sim.prompt_blocks import PromptBlocks
 
 NEVER = 2**32 - 1
 """The time of a use that does not come."""
 
 
-def paths_of(prompts: Iterable[PromptBlocks]) -> list["array[int]"]:
+def paths_of(prompts: Sequence[PromptBlocks]) -> list["array[int]"]:
     """For each prompt the number of the prefix that ends with each of its blocks. Equal numbers are equal prefixes."""
+    if _ids_are_prefixes(prompts):
+        return [array("I", prompt.packed) for prompt in prompts]
     return _Numbering().paths((prompt, [] if prompt.is_hashed else prompt.blocks) for prompt in prompts)
 
 
 def paths_with_answers(prompts: Iterable[PromptBlocks]) -> list["array[int]"]:
     """The same of all blocks that a request computes: where the answer is known, it continues its prompt."""
     return _Numbering().paths((prompt, [] if prompt.is_hashed else prompt.computed_blocks()) for prompt in prompts)
+
+
+def _ids_are_prefixes(prompts: Sequence[PromptBlocks]) -> bool:
+    """Whether a trace's own block ids number its prefixes from 0 on: no id ever follows two different ones."""
+    if not all(prompt.is_hashed for prompt in prompts) or len({prompt.namespace for prompt in prompts}) > 1:
+        return False
+    ids = np.frombuffer(b"".join([prompt.packed for prompt in prompts]), np.uint32).astype(np.int64)
+    starts = np.cumsum([0, *(prompt.num_blocks for prompt in prompts)])[:-1]
+    before = np.concatenate([[-1], ids[:-1]])
+    before[starts] = -1
+    highest = int(ids.max())
+    if highest >= len(ids):
+        return False
+    first_before = np.full(highest + 1, -2)
+    first_before[ids] = before
+    return bool((first_before[ids] == before).all() and (first_before != -2).all())
 
 
 class _Numbering:

@@ -21,6 +21,7 @@ class _ReadyBlocks(TokenBlocks):
         self.packed = bytearray(packed)
         self.width = width
         self.block_size = block_size
+        self.num_full = len(packed) // width
         self._tail = array("I", tail)
 
 

@@ -38,7 +38,8 @@ def _distribution(values: Floats) -> dict[str, Any] | None:
     if not len(values):
         return None
     values = np.sort(values)
-    at = np.unique(np.concatenate([[0.0], _log_spaced(values[values > 0].min(initial=values[-1]), values[-1])]))
+    least = values[values > 0].min(initial=values[-1])
+    at = np.array(sorted({0.0, *_log_spaced(least, values[-1]).tolist()}))
     shares = np.searchsorted(values, at, side="right") / len(values)
     quantiles = {name: float(np.quantile(values, q, method="inverted_cdf")) for name, q in _QUANTILES.items()}
     return quantiles | {"at_most": _rounded(at), "share": _rounded(shares)}
@@ -67,7 +68,7 @@ def _working_set(references: References, times: Floats | None, num_requests: int
 
 def _lru(prompts: Sequence[PromptBlocks], curve: LRUCurve, largest: int) -> dict[str, Any]:
     num_tokens = sum(prompt.num_tokens for prompt in prompts)
-    sizes = np.unique(np.round(_log_spaced(1, largest, 2 * _NUM_POINTS)).astype(np.int64)).tolist()
+    sizes = sorted(set(np.round(_log_spaced(1, largest, 2 * _NUM_POINTS)).astype(np.int64).tolist()))
     rates = [curve.num_hits(size) / num_tokens for size in sizes]
     return {"capacity_blocks": sizes, "token_hit_rate": [round(rate, 6) for rate in rates]}
 

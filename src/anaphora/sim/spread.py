@@ -1,8 +1,8 @@
 """Plans over processes: each process gets the runner once, and plans as it becomes free."""
 
+import gc
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from itertools import count
 from typing import Any, Protocol, TypeVar
 
 Plan = TypeVar("Plan", contravariant=True)
@@ -24,7 +24,10 @@ class Runner(Protocol[Plan, Result]):
 def spread(runner: Runner[Plan, Result], plans: Sequence[Plan], progress: Progress, *, num_jobs: int) -> list[Result]:
     """Every plan's result, in the order of ``plans``. From other processes ``progress`` hears of whole runs."""
     if num_jobs == 1 or len(plans) <= 1:
-        return [runner.run(plan, progress) for plan in plans]
+        return [_run_after_others(runner, plan, progress, number) for number, plan in enumerate(plans)]
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
     results: dict[int, Result] = {}
     spawn = get_context("spawn")  # a fork would copy whatever threads the caller has
     with ProcessPoolExecutor(min(num_jobs, len(plans)), spawn, _start_worker, (runner,)) as workers:
@@ -35,7 +38,14 @@ def spread(runner: Runner[Plan, Result], plans: Sequence[Plan], progress: Progre
     return [results[number] for number in range(len(plans))]
 
 
+def _run_after_others(runner: Runner[Plan, Result], plan: Plan, progress: Progress, num_others: int) -> Result:
+    if num_others:
+        gc.collect()  # what the run before leaves is full of cycles, and runs pause the search for them
+    return runner.run(plan, progress)
+
+
 _worker_runner: list[Runner[Any, Any]] = []
+_num_run = count()
 
 
 def _start_worker(runner: Runner[Any, Any]) -> None:
@@ -43,4 +53,4 @@ def _start_worker(runner: Runner[Any, Any]) -> None:
 
 
 def _run_in_worker(plan: Any) -> Any:
-    return _worker_runner[0].run(plan, lambda num_done: None)
+    return _run_after_others(_worker_runner[0], plan, lambda num_done: None, next(_num_run))

@@ -177,9 +177,10 @@ class Sweep:
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """Half of a replay's time went to searches for cycles in an index that grows by thousands of nodes a second."""
-    gc.collect()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()

@@ -1,7 +1,9 @@
 """Block identities of hashed traces: exact integers of any size, renumbered, checked for contradictions."""
 
 from array import array
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from itertools import count
 from operator import ne
 
 from anaphora.traces.findings import FindingKind, Findings
@@ -18,7 +20,7 @@ class BlockIds:
     def __init__(self, block_size: int, findings: Findings) -> None:
         self._block_size = block_size
         self._findings = findings
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
         self._parents: dict[int, int] = {}
         self._partial: set[Hashable] = set()
         self._num_unnamed = 0
@@ -59,8 +61,7 @@ class BlockIds:
         return key
 
     def _renumber(self, keys: Sequence[Hashable], line: int) -> "array[int]":
-        numbers = self._numbers
-        renumbered = [numbers.setdefault(key, len(numbers)) for key in keys]
+        renumbered = list(map(self._numbers.__getitem__, keys))
         parents = [-1, *renumbered[:-1]]
         first_parents = list(map(self._parents.setdefault, renumbered, parents))
         if first_parents != parents:
