@@ -23,13 +23,16 @@ class Growth:
         num_new = self.num_blocks(num_tokens) - table.num_blocks
         if num_new > 0:
             table.extend(self._pool.take(num_new))
-        if self._config.enable_prefix_caching:
-            self._publish(table, num_tokens // self._config.block_size, step)
+        num_full = num_tokens // self._config.block_size
+        if num_full > table.num_indexed and self._config.enable_prefix_caching:
+            self._publish(table, num_full, step)
 
     def commit(self, table: BlockTable, num_tokens: int) -> None:
         """Cache all blocks that the first ``num_tokens`` tokens fill, up to one that another is still computing."""
         num_full = num_tokens // self._config.block_size
         assert not table.pending or table.num_indexed + table.num_pending <= num_full, table.num_pending
+        if num_full == table.num_indexed:  # as in most steps of a request that decodes
+            return
         for extent in table.pending_extents():
             num_blocks = extent.num_blocks
             self._prefixes.store(extent)

@@ -125,7 +125,8 @@ class KVCacheManager:
     def allocate(self, request_id: RequestId, num_tokens: int, *, step: int) -> BlockTable | None:
         """Make room for the request's first ``num_tokens`` tokens; ``None``, and no change, if blocks are too few."""
         table = self._tables[request_id]
-        if self._growth.num_blocks(num_tokens) - table.num_blocks > self.pool.num_available:
+        num_new = self._growth.num_blocks(num_tokens) - table.num_blocks
+        if num_new > 0 and num_new > self.pool.num_available:
             return None
         self._growth.grow(table, num_tokens, step)
         return table

@@ -1,5 +1,6 @@
 """How a step is put together: who goes on, who is let in, who has to give way, and how letting in is undone."""
 
+from anaphora.kvcache.block_table import BlockTable
 from anaphora.kvcache.manager import KVCacheManager
 from anaphora.scheduler.config import SchedulerConfig
 from anaphora.scheduler.request import Request
@@ -37,26 +38,28 @@ class StepAssembly:
         index, running = 0, self._roster.running
         while index < len(running) and step.budget > 0:
             request = running[index]
-            num_new_tokens = min(request.num_tokens - request.num_computed_tokens, step.budget)
-            if not self._make_room(request, request.num_computed_tokens + num_new_tokens, step):
+            num_computed = request.num_computed_tokens
+            num_new_tokens = min(request.num_tokens - num_computed, step.budget)
+            table = self._make_room(request, num_computed + num_new_tokens, step)
+            if table is None:
                 break
-            step.add(request, num_new_tokens, self._cache.block_ids(request.request_id))
+            step.add(request, num_new_tokens, table.ids)
             index += 1
 
-    def _make_room(self, request: Request, num_tokens: int, step: Step) -> bool:
-        """Get blocks for a running request, from the latest arrived if need be; ``False`` if that is itself.
+    def _make_room(self, request: Request, num_tokens: int, step: Step) -> BlockTable | None:
+        """Get blocks for a running request, from the latest arrived if need be; ``None`` if that is itself.
 
         Before a request that runs alone gives up, pins do: they must not keep anybody from being served.
         """
         running = self._roster.running
-        while self._cache.allocate(request.request_id, num_tokens, step=step.number) is None:
+        while (table := self._cache.allocate(request.request_id, num_tokens, step=step.number)) is None:
             if len(running) == 1 and self._cache.pins.give_way():
                 continue
             victim = running.last
             self._preempt(victim, step)
             if victim is request:
-                return False
-        return True
+                return None
+        return table
 
     def _preempt(self, request: Request, step: Step) -> None:
         self._cache.free(request.request_id)

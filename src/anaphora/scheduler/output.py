@@ -1,13 +1,13 @@
 """What one step is to compute: frozen records that the model runner reads."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from anaphora.scheduler.request import Request
 from anaphora.types import BlockId, RequestId
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledRequest:
+class ScheduledRequest(NamedTuple):
     """One request's part of a step: tokens ``[start, start + num_new_tokens)``.
 
     After the step ``start + num_new_tokens`` tokens lie in the blocks of ``block_table``. Between steps a block of a

@@ -179,18 +179,23 @@ class Request:
         assert self._status is RequestStatus.RUNNING, self
         start = self._num_computed_tokens
         end = self._num_computed_tokens = start + num_tokens
-        assert end <= self.num_tokens, self
-        num_recomputed = max(0, min(end, self._num_tokens_once_computed) - start)
+        assert end <= len(self._token_ids), self
+        once = self._num_tokens_once_computed
+        if once <= start:
+            self._num_tokens_once_computed = end
+            return 0
+        num_recomputed = min(end, once) - start
         self._num_recomputed_tokens += num_recomputed
-        self._num_tokens_once_computed = max(end, self._num_tokens_once_computed)
+        self._num_tokens_once_computed = max(end, once)
         return num_recomputed
 
     def append(self, token_id: int) -> None:
         """A token was sampled."""
-        assert self._num_computed_tokens == self.num_tokens, self
+        assert self._num_computed_tokens == len(self._token_ids), self
+        assert self._blocks is not None
         self._token_ids.append(token_id)
         self._output_token_ids.append(token_id)
-        self.blocks.append(token_id)
+        self._blocks.append(token_id)
 
     def decode(self, token_ids: Sequence[int]) -> None:
         """In as many steps, the last known token was computed and the next one sampled."""

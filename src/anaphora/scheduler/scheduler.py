@@ -178,12 +178,12 @@ class Scheduler:
         return self._step
 
     def _take_in(self, part: ScheduledRequest, step: Step, sampled: Mapping[RequestId, int]) -> None:
-        request = part.request
-        if step.admitted.get(request):
+        request, stats = part.request, self.stats
+        if step.admitted and step.admitted.get(request):
             assert request.ledger is not None
             self.cache.stats.count(request.ledger)
-        self.stats.num_recomputed_tokens += request.advance(part.num_new_tokens)
-        self.stats.num_computed_tokens += part.num_new_tokens
+        stats.num_recomputed_tokens += request.advance(part.num_new_tokens)
+        stats.num_computed_tokens += part.num_new_tokens
         self.cache.commit(request.request_id, part.end)
         if part.samples:
             self._append(request, sampled[request.request_id])
@@ -192,7 +192,7 @@ class Scheduler:
 
     def _append(self, request: Request, token_id: int) -> None:
         request.append(token_id)
-        num_output = request.num_output_tokens
+        num_output = len(request.output_token_ids)
         if token_id in request.stop_token_ids and num_output >= request.min_tokens:
             self._finish(request, "stop", token_id)
         elif num_output >= request.max_tokens or request.num_tokens >= self._max_tokens:

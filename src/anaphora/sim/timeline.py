@@ -118,6 +118,8 @@ class _Clockwork:
         self._progress = progress
         self._timeline = Timeline()
         self._served: dict[RequestId, ServedRequest] = {}
+        self._silent: dict[RequestId, ServedRequest] = {}
+        """Those of them that have no token yet."""
         self._outputs: dict[RequestId, Iterator[int]] = {}
         self._now_s = 0.0
         # Nobody overtakes, so requests beyond what one step could admit need not be made yet: that saves memory.
@@ -167,7 +169,7 @@ class _Clockwork:
             served.refusal = str(error)
             self._progress(1)
             return
-        self._served[request.request_id] = served
+        self._served[request.request_id] = self._silent[request.request_id] = served
         self._outputs[request.request_id] = iter(output)
 
     def _step(self, output: SchedulerOutput) -> None:
@@ -178,18 +180,20 @@ class _Clockwork:
         timeline.num_steps += 1
         timeline.busy_s += step_ms / MS_PER_S
         timeline.max_running = max(timeline.max_running, len(output.scheduled))
+        silent, outputs = self._silent, self._outputs
         sampled: dict[RequestId, int] = {}
         for part in output.scheduled:
             request_id = part.request.request_id
-            served = self._served[request_id]
-            if served.scheduled_s is None:
-                served.scheduled_s = begin_s
-            if served.first_token_s is None:
+            if part.samples:
+                sampled[request_id] = next(outputs[request_id])
+            served = silent.get(request_id)
+            if served is not None:
+                if served.scheduled_s is None:
+                    served.scheduled_s = begin_s
                 served.own_ms += step_ms
                 if part.samples:
                     served.first_token_s = end_s
-            if part.samples:
-                sampled[request_id] = next(self._outputs[request_id])
+                    del silent[request_id]
         for request in self._scheduler.update(output, sampled):
             self._end(request, end_s)
 
@@ -214,6 +218,7 @@ class _Clockwork:
 
     def _end(self, request: Request, end_s: float) -> None:
         served = self._served.pop(request.request_id)
+        self._silent.pop(request.request_id, None)  # if no token was wanted
         del self._outputs[request.request_id]
         served.finished_s = self._timeline.end_s = end_s
         served.num_output_tokens = request.num_output_tokens
