@@ -61,6 +61,18 @@ def test_an_eviction_forgotten_while_its_prefix_is_computed_again_leaves_the_pre
     assert core.counts([1, 2, 3]) == {Reason.REUSED_DEVICE: 2, Reason.TAIL: 1}
 
 
+def test_the_end_of_an_eviction_is_forgotten_while_its_prefix_is_computed_again() -> None:
+    core = Core(num_blocks=6, max_remembered_evictions=4)
+    core.store([1, 2, 3, 4])
+    core.store([5, 6, 7, 8, 9, 10, 11, 12])
+    core.store([20, 21, 22, 23])
+    core.admit(B, [1, 2, 3, 4])
+    core.admit(C, [30, 31])
+    assert core.remembered() == [pack(tokens).tobytes() for tokens in ([1, 2], [11, 12], [9, 10], [7, 8])]
+    core.free(B)
+    assert core.counts([1, 2, 3, 4]) == {Reason.EVICTED: 2, Reason.NEW: 2}
+
+
 def test_withdrawn_after_that_it_is_new() -> None:
     core = two_evicted_prompts_and_one_cached()
     core.admit(B, [1, 2])
