@@ -7,7 +7,7 @@ ARGS ?=
 PIP_ARGS ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
 
-.PHONY: help bench serve test coverage check format soak model docs clean
+.PHONY: help bench serve test coverage check format gpu soak model docs clean
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
@@ -46,6 +46,9 @@ coverage: $(BIN)/.dev model  ## all tests with every room's branches measured (s
 
 soak: $(BIN)/.dev model  ## the full matrices on the real model; results go to benchmarks/results/
 	@$(BIN)/python -m pytest -m soak $(ARGS)
+
+gpu: $(BIN)/.dev model  ## the tests that need a GPU
+	@$(BIN)/python -m pytest -m gpu $(ARGS)
 
 format: $(BIN)/.dev  ## let ruff fix and format
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

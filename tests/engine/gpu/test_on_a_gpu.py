@@ -1,0 +1,53 @@
+"""The default model on a real GPU: captured steps against eager ones, hits against cold prompts.
+
+``pytest -m gpu`` runs these and nothing else. What needs no GPU to be seen (plans, kernels, the runner's order of
+things) is tested without one.
+"""
+
+import gc
+from typing import Any
+
+import pytest
+import torch
+
+from anaphora.engine import LLM, SamplingParams
+from anaphora.errors import ConfigError
+
+pytestmark = [pytest.mark.gpu, pytest.mark.real_model]
+
+STORY = "Once upon a time a fox and a heron lived beside a river that was wide and slow. " * 12
+CHATS = [[{"role": "user", "content": f"{STORY}{question}"}] for question in ("Who?", "Where did they live?")]
+PARAMS = SamplingParams(temperature=0, max_tokens=24)
+
+
+def answers(llm: LLM) -> list[tuple[int, ...]]:
+    return [tuple(result.token_ids) for result in llm.chat(CHATS, PARAMS)]
+
+
+def on_gpu(**options: Any) -> LLM:
+    gc.collect()
+    torch.cuda.empty_cache()
+    return LLM(device="cuda", gpu_memory_utilization=0.5, max_model_len=2048, **options)
+
+
+def test_batch_invariant_answers_are_the_same_cold_and_hit_captured_and_eager() -> None:
+    found = []
+    for eager in (False, True):
+        with on_gpu(deterministic=True, enforce_eager=eager) as llm:
+            found += [answers(llm), answers(llm)]
+            assert all(result.num_cached_tokens > 100 for result in llm.chat(CHATS, PARAMS))
+    assert all(each == found[0] for each in found)
+    assert all(len(answer) > 4 for answer in found[0])
+
+
+def test_requests_in_one_batch_get_what_they_get_alone() -> None:
+    with on_gpu(deterministic=True) as llm:
+        together = answers(llm)
+        assert llm.reset_prefix_cache()
+        alone = [tuple(llm.chat(chat, PARAMS)[0].token_ids) for chat in CHATS]
+    assert together == alone
+
+
+def test_what_does_not_fit_is_told() -> None:
+    with pytest.raises(ConfigError, match="does not fit"):
+        LLM(device="cuda", gpu_memory_utilization=0.001)
