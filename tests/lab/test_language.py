@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from anaphora.cli.main import run as command
 from anaphora.errors import ConfigError
 from anaphora.lab.comparison.compare import compare
+from anaphora.lab.comparison.overview import side_by_side
 from anaphora.lab.experiments.base import ExperimentSettings
 from anaphora.lab.experiments.costs import CostsSettings
 from anaphora.lab.experiments.gradient import GradientSettings
@@ -26,7 +27,7 @@ from anaphora.lab.experiments.registry import EXPERIMENTS
 from anaphora.lab.experiments.scenarios import ScenariosSettings
 from anaphora.lab.experiments.switch import SwitchSettings
 from anaphora.lab.options import BenchOptions
-from anaphora.lab.pair import comparison_page, side_by_side
+from anaphora.lab.pair import comparison_page
 from anaphora.lab.report import languages, write_report
 from anaphora.lab.report.languages import CHINESE, LANGUAGES, language_of, messages_of
 from anaphora.lab.results import results_of
@@ -199,6 +200,21 @@ def test_a_comparison_speaks_chinese(factor: float, noise: float, lengths: tuple
     table = side_by_side(results_of(a), results_of(b))
     page = comparison_page(table, found, "", "anaphora", CHINESE).replace(escape(HOSTILE), "")
     assert english_in(page) == []
+
+
+@pytest.mark.parametrize("name", ["costs", "scenarios"])
+def test_a_comparison_of_other_experiments_speaks_chinese(tmp_path: Path, name: str) -> None:
+    runs = []
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        options = BenchOptions(experiments=(SMALL[name],), lang="zh")
+        run, _ = bench(folder, options, main=FakeServing(jitter=lambda n: n * 7 % 5, prefill_ms=number))
+        runs.append(run)
+    found = compare(*runs, anyway=True)
+    table = side_by_side(*map(results_of, runs))
+    assert any(row[0].startswith(name) for row in table.rows)
+    assert english_in(comparison_page(table, found, "", "anaphora", CHINESE)) == []
 
 
 def test_the_files_of_numbers_are_the_same_in_every_language(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The same experiments on two targets, one after the other: both reports, and a page that holds them side by side."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -12,14 +12,12 @@ from rich.text import Text
 
 from anaphora.errors import ConfigError
 from anaphora.lab.comparison.compare import Comparison, compare, comparison_as_json
+from anaphora.lab.comparison.overview import Results, side_by_side
 from anaphora.lab.comparison.tables import NOTE, differences_tables
 from anaphora.lab.options import OURS, BenchOptions
 from anaphora.lab.profiles.endpoint import endpoint_of
-from anaphora.lab.report.bills import amount
 from anaphora.lab.report.languages import Language, language_of
-from anaphora.lab.report.words import count, ms, percent, signed_percent
 from anaphora.lab.session import new_folder, run_session
-from anaphora.lab.witnesses import told_rate
 from anaphora.report.language import table_in
 from anaphora.report.page import document, html_table, section
 from anaphora.report.tables import Table
@@ -27,12 +25,6 @@ from anaphora.report.terminal import print_table
 from anaphora.traces.records import read_run
 
 PAGE, DATA = "comparison.html", "comparison.json"
-Results = Mapping[str, Any]
-
-_CAUTION = (
-    "Two servers differ in model, machine, network and queue, not in their cache alone: what caching does is told by "
-    "off against on of one server, each in its own report."
-)
 
 
 def run_pair(options: BenchOptions, other: str, out: Path | None) -> None:
@@ -79,72 +71,6 @@ def _compare(folder: Path, seed: int) -> tuple[Comparison | None, str]:
         return compare(read_run(folder / "a"), read_run(folder / "b"), anyway=True, seed=seed), ""
     except ConfigError as error:
         return None, str(error)
-
-
-def side_by_side(a: Results, b: Results) -> Table:
-    """What a reader asks first of two servers: who they are, how fast, how much was cached, and at what price."""
-    rows = [
-        ("server", *(f"{one['target']['kind']} {one['target']['version'] or ''}".strip() for one in (a, b))),
-        ("model", *(str(one["target"]["model"]) for one in (a, b))),
-        ("off means", *(str(one["run"]["settings"]["mechanism"]) for one in (a, b))),
-        *_rows("switch", a, b, _switch),
-        *_rows("gradient", a, b, _gradient),
-        *_money(a, b),
-    ]
-    return Table("Side by side", ("<", "<A", "<B"), tuple(rows), _CAUTION)
-
-
-def _rows(name: str, a: Results, b: Results, figures: Any) -> Sequence[tuple[str, str, str]]:
-    if any(name not in one["experiments"] for one in (a, b)):
-        return ()
-    ours, theirs = (dict(figures(one["experiments"][name])) for one in (a, b))
-    return [(f"{name}: {label}", text, theirs[label]) for label, text in ours.items()]
-
-
-def _switch(found: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    off, on = found["off"], found["on"]
-    return (
-        ("prompt tokens", count(found["rows"][0]["prompt_tokens"])),
-        ("median TTFT, off (ms)", ms(off["ttft_ms_median"])),
-        ("median TTFT, on (ms)", ms(on["ttft_ms_median"])),
-        ("change of TTFT", signed_percent(found["reduction_percent"]["ttft"])),
-        ("median E2E, on (ms)", ms(on["e2e_ms_median"])),
-        *_cached(found),
-    )
-
-
-def _gradient(found: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    off, on = found["fit"]["off"], found["fit"]["on"]
-    slopes = [None if line is None else line["slope_ms_per_ktoken"] for line in (off, on)]
-    return (
-        ("ms per 1000 tokens, off", ms(slopes[0])),
-        ("ms per 1000 tokens, on", ms(slopes[1])),
-        *_cached(found),
-    )
-
-
-def _cached(found: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """As the answers tell it: the one witness that every sort of server can have."""
-    return (
-        ("prompt tokens from the cache, without the first", percent(told_rate(found["hit_rate_percent_after_first"]))),
-    )
-
-
-def _money(a: Results, b: Results) -> Sequence[tuple[str, str, str]]:
-    """What 1000 requests cost with the cache, experiment by experiment; no rows where neither has prices."""
-    bills = [
-        {
-            row["experiment"]: f"{amount(row['with_cache_per_1000'])} {money['prices']['currency']}"
-            for row in money["rows"]
-        }
-        if (money := one.get("money")) is not None
-        else {}
-        for one in (a, b)
-    ]
-    names = dict.fromkeys(name for one in bills for name in one)
-    ours, theirs = bills
-    said = "no prices"
-    return [(f"{name}: 1000 requests, with cache", ours.get(name, said), theirs.get(name, said)) for name in names]
 
 
 def _as_json(results: Sequence[Results], found: Comparison | None, why_not: str) -> str:

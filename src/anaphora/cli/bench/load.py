@@ -133,7 +133,7 @@ def run_load(settings: list[Any], run: "RunOptions") -> None:
     from anaphora.lab.load.session import run_dry_load, run_load_session
 
     if run.compare is not None:
-        raise ConfigError("--compare is for switch and gradient: measure load on each, and read the two reports")
+        raise ConfigError("--compare is for the other experiments: measure load on each, and read the two reports")
     if run.arms.value == "reset":
         raise ConfigError("--arms reset empties the cache between requests, not under many at once: use another --arms")
     refuse_two_ways(run)

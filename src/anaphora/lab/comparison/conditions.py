@@ -22,7 +22,7 @@ _FORM = "write NAME > +5% or NAME < -3ms; a limit is a change from A to B and ne
 _CONDITION = re.compile(
     r"\s*(?P<name>[\w.\-]+)\s*(?P<sense>[<>])\s*(?P<number>[+\-−]?\d+(\.\d+)?)\s*(?P<unit>%|pp|ms)\s*"
 )
-_UNITS = {"%": ("ms", "ms/1000 tokens"), "ms": ("ms",), "pp": ("%",)}
+_UNITS = {"%": ("ms", "ms/1000 tokens", "ms/(1000 tokens)²"), "ms": ("ms",), "pp": ("%",)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from anaphora.lab.comparison.quantities import Cell, Quantity
+from anaphora.lab.comparison.quantity import Cell, Quantity
 from anaphora.lab.statistics import LEVEL, NUM_RESAMPLES, Interval, Samples
 
 MIN_SAMPLES = 5

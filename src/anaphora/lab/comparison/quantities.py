@@ -4,21 +4,24 @@ A figure is named by place and name: ``gradient.1024.ttft_on_p50`` is the median
 ``gradient.slope_on`` the slope over all lengths. What was not measured, or by too few samples, is absent.
 """
 
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from anaphora.lab import statistics
+from anaphora.lab.comparison.quantity import Cell, Quantity, Statistic
+from anaphora.lab.comparison.token_costs import PLACE as COSTS
+from anaphora.lab.comparison.token_costs import quantities_of_costs
+from anaphora.lab.experiments.costs import STAIRCASE
 from anaphora.lab.experiments.summary import of_arm
+from anaphora.lab.group_names import group_name
 from anaphora.lab.statistics import Samples
 from anaphora.lab.timings import e2e_ms, tpot_ms, ttft_ms
 from anaphora.lab.witnesses import cached_tokens, prompt_tokens
 from anaphora.traces.records import Arm, RequestRecord, Run
 
-Unit = Literal["ms", "ms/1000 tokens", "%"]
-Statistic = Callable[[Sequence[Samples]], Samples]
 Value = Callable[[RequestRecord], float | None]
 
 LINES_OF = "gradient"
@@ -28,41 +31,14 @@ _TIMES: Mapping[str, Value] = {"ttft": ttft_ms, "e2e": e2e_ms, "tpot": tpot_ms}
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """Samples of one place: ``rows`` [n, k], and ``keys`` that say what each row was asked, to find it again."""
-
-    keys: tuple[Hashable, ...]
-    rows: Samples
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """``statistic`` maps the rows of all cells, each [..., n, k], to the figure, [...]."""
-
-    place: str
-    name: str
-    unit: Unit
-    cells: tuple[Cell, ...]
-    statistic: Statistic
-
-    @property
-    def value(self) -> float:
-        """The figure itself."""
-        return float(self.statistic([cell.rows for cell in self.cells]))
-
-    @property
-    def num_samples(self) -> int:
-        """Rows of all cells together."""
-        return sum(len(cell.keys) for cell in self.cells)
-
-
 def places(run: Run) -> dict[str, list[RequestRecord]]:
-    """The measured records of each experiment and group, by ``EXPERIMENT.GROUP``."""
+    """The measured records of each experiment and group, by ``EXPERIMENT.GROUP``, in letters that a condition may
+    hold. The staircase of the costs, whose prompts have many lengths, is none."""
     found: dict[str, list[RequestRecord]] = {}
     for record in run.requests:
-        if record.phase == "measured":
-            found.setdefault(f"{record.experiment}.{record.group}", []).append(record)
+        if record.phase == "measured" and not (record.experiment == COSTS and record.label == STAIRCASE):
+            name = re.sub(r"[^\w\-]+", "-", group_name(record))
+            found.setdefault(f"{record.experiment}.{name}", []).append(record)
     return found
 
 
@@ -71,6 +47,7 @@ def quantities_of(by_place: Mapping[str, Sequence[RequestRecord]]) -> dict[tuple
     found = [quantity for place, records in by_place.items() for quantity in _of_place(place, records)]
     lengths = {place: records for place, records in by_place.items() if place.startswith(f"{LINES_OF}.")}
     found += _of_lines(list(lengths.values()))
+    found += quantities_of_costs([list(own) for place, own in by_place.items() if place.startswith(f"{COSTS}.")])
     return {(quantity.place, quantity.name): quantity for quantity in found}
 
 
