@@ -12,6 +12,7 @@ import pytest
 
 from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.address import BaseUrl
+from anaphora.lab.dialects import dialect_named
 from anaphora.lab.targets.base import ChatRequest
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.usage import read_usage
@@ -235,3 +236,24 @@ def test_llama_cpp_is_asked_for_tokens_in_its_own_words_and_for_its_slots() -> N
     asyncio.run(run())
     assert [body["add_special"] for body in asked] == [False, True]
     assert asked[1]["content"] == "<s> user Why? <e>"
+
+
+def test_a_server_whose_flag_switches_its_cache_is_told_nothing_else_by_requests() -> None:
+    """llama.cpp heeds a request's ``cache_prompt`` over its own ``--no-cache-prompt``."""
+    told: list[Any] = []
+
+    def chat(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
+        told.append(body.get("cache_prompt"))
+        return as_json({"choices": [{"message": {"content": "yes"}}]})
+
+    async def run() -> None:
+        async with serving_at({"POST /v1/chat/completions": chat}) as port:
+            base = BaseUrl.parse(f"127.0.0.1:{port}")
+            target = OpenAITarget(base, clock=itertools.count(1).__next__, dialect=dialect_named("llama.cpp"))
+            await target.chat_whole(ASK)
+            target.leaves_cache_to_flag = True
+            await target.chat_whole(ASK)
+            await target.close()
+
+    asyncio.run(run())
+    assert told == [True, None]

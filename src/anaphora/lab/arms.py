@@ -33,7 +33,7 @@ class Mechanism(StrEnum):
     def off_means(self) -> str:
         """What "off" is in this run, for people."""
         return {
-            Mechanism.FLAG: "a second server started with --no-enable-prefix-caching",
+            Mechanism.FLAG: "a second server, started with its prefix cache switched off",
             Mechanism.SALT: "a cache_salt of its own for every request, so that nothing can hit",
             Mechanism.NONCE: "other words in front of every prompt, so that nothing after them can hit",
             Mechanism.RESET: "a reset of the whole prefix cache before every request",

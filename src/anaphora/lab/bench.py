@@ -110,6 +110,7 @@ async def _start(
         dialect = None if options.kind is None else dialect_named(options.kind)
         base = BaseUrl.parse(f"http://127.0.0.1:{port}")
         target = OpenAITarget(base, clock=time.monotonic_ns, dialect=dialect)
+        target.leaves_cache_to_flag = options.arms == "flag"
         await server.wait_until_ready(target, limit_s=options.wait_s, on_wait=observer.waiting)
         await _prepare(target, None, stack)
         if options.launch is not None:

@@ -78,7 +78,7 @@ async def measure(
         tokenizer=tokenizer,
         addresses={arm: _address(server, settings) for arm, server in by_arm.items()},
         model=target.model,
-        extra=dict(target.dialect.request_fields),
+        extra=target.request_fields,
         max_model_len=target.max_model_len,
         run_id=secrets.token_hex(4) if resumed is None else resumed.header.run_id,
         lang=options.lang,

@@ -51,6 +51,8 @@ class OpenAITarget:
         self.api_key_env = api_key_env
         self.dialect = dialect or OTHER
         self.is_forced = dialect is not None
+        self.leaves_cache_to_flag = False
+        """The server was started with its cache on or off: no request says otherwise."""
         self.asked_before: list[ChatRequest] = []
         """Chats that were asked to see whether it answers; what they left may be in the cache since."""
         self._timeout_s = request_timeout_s
@@ -63,6 +65,11 @@ class OpenAITarget:
         self._masking = Masking([api_key, *(headers or {}).values()])
         self._clock = clock
         self._client = HttpClient(base, headers=self.headers, clock=clock)
+
+    @property
+    def request_fields(self) -> dict[str, bool]:
+        """What requests to this kind of server say beside the usual, so that its cache is used."""
+        return {} if self.leaves_cache_to_flag else dict(self.dialect.request_fields)
 
     async def identify(self) -> Dialect:
         """Which kind of server this is, by what was said or else by what it tells; from then on it is spoken to so."""
@@ -121,7 +128,7 @@ class OpenAITarget:
             "messages": list(request.messages),
             "max_tokens": request.max_tokens,
             "temperature": 0,
-            **dict(self.dialect.request_fields),
+            **self.request_fields,
             **({} if request.cache_salt is None else {"cache_salt": request.cache_salt}),
             **({"tools": list(request.tools)} if request.tools else {}),
         }
