@@ -16,6 +16,8 @@ MAX_LOGITS_ROWS = 256
 """Rows of logits computed at once: 50 MB in float32 for a vocabulary of 49 thousand."""
 CONTEXT_BYTES = 680 * 2**20
 """CUDA's own context and loaded kernels, as an H200 showed them."""
+MAX_GRAPH_TOKENS = 1024
+"""Of a captured step, at most."""
 BYTES_PER_GRAPH = 16 * 2**20
 """A captured step, without the activations, which all graphs share."""
 
@@ -116,7 +118,7 @@ def graph_bytes(model: ModelConfig, element_bytes: int, num_graphs: int) -> int:
     """What captured steps keep: one pool of activations for all of them, and each one's own nodes."""
     if not num_graphs:
         return 0
-    pool = activation_bytes(model, element_bytes, MAX_LOGITS_ROWS, MAX_LOGITS_ROWS)
+    pool = activation_bytes(model, element_bytes, MAX_GRAPH_TOKENS, MAX_LOGITS_ROWS)
     return pool + num_graphs * BYTES_PER_GRAPH
 
 

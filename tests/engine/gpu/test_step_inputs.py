@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from anaphora.engine.gpu.buckets import bucket_of, buckets_up_to
+from anaphora.engine.memory_plan import MAX_GRAPH_TOKENS
 from anaphora.engine.gpu.flat_batch import BlockTables, FlatBatch, flatten
 from anaphora.engine.gpu.launcher import compute
 from anaphora.engine.gpu.memory import largest_step
@@ -94,8 +95,8 @@ def test_a_padded_pass_gives_the_same_logits(tiny_folders: dict[str, Path]) -> N
 def test_buckets() -> None:
     assert buckets_up_to(64)[-1] == 64
     assert buckets_up_to(50)[-1] == 64
-    assert buckets_up_to(10_000)[-1] == 256
-    assert [bucket_of(n) for n in (1, 3, 256, 257)] == [1, 4, 256, None]
+    assert buckets_up_to(10_000)[-1] == MAX_GRAPH_TOKENS
+    assert [bucket_of(n) for n in (1, 3, 256, 1025)] == [1, 4, 256, None]
     assert bucket_of(5, (1, 4)) is None
 
 

@@ -22,7 +22,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from anaphora.models.attention.tiles import tile_configs
-from anaphora.models.kernels import fold, linear, mlp, norm, paged_attention, rotary, tokens
+from anaphora.models.kernels import fold, linear, mlp, norm, paged_attention, rotary, skinny, tokens
 
 CUOBJDUMP = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 QWEN = {"NUM_KV_HEADS": 4, "GROUP": 7, "BLOCK_SIZE": 16}
@@ -32,31 +32,48 @@ Spec = tuple[str, Any, str, dict[str, Any], int, int]
 
 def specs(capability: int) -> Iterator[Spec]:
     """All kernels; attention with every size that this architecture uses, heads of 128 elements and of others."""
+    early = {"EARLY": capability >= 90}
     sizes = {(c.rows, c.columns, c.num_warps, c.num_stages) for c in tile_configs(divmod(capability, 10)).values()}
     for rows, columns, num_warps, num_stages in sorted(sizes):
         for dim in (64, 96, 128) if capability == 86 else (128,):
             constants = QWEN | {"DIM": dim, "PADDED": 64 if dim == 64 else 128, "PRECISION": "tf32"}
-            constants |= {"ROWS": rows, "COLUMNS": columns}
+            constants |= {"ROWS": rows, "COLUMNS": columns} | early
             types = "*bf16 *bf16 *i32 *i32 *i32 *i32 *fp32 *fp32 *bf16 fp32 i32"
             yield f"attend {rows} {dim}", paged_attention.attend_kernel, types, constants, num_warps, num_stages
-    join = {"NUM_HEADS": 28, "DIM": 128, "PADDED": 128, "STEP": 32}
+    join = {"NUM_HEADS": 28, "DIM": 128, "PADDED": 128, "STEP": 32} | early
     yield "join", paged_attention.join_kernel, "*i32 *fp32 *fp32 *bf16", join, 2, 3
-    wide = {"WIDTH": 3584, "PADDED": 4096, "HAS_RESIDUAL": True}
+    wide = {"WIDTH": 3584, "PADDED": 4096, "HAS_RESIDUAL": True, "PARTS": 1} | early
     one = {"DIM": 128, "PADDED": 128}
     yield "fold", fold.fold_kernel, "*fp32 *fp32 *bf16 *fp32 i32 i32 i32", one, 1, 3
     yield "rms_norm", norm.rms_norm_kernel, "*bf16 *bf16 *bf16 *bf16 fp32", wide, 8, 3
-    yield "silu_mul", mlp.silu_mul_kernel, "*bf16 *bf16 i32", {"COLUMNS": mlp.COLUMNS}, 4, 3
+    yield "rms_norm of parts", norm.rms_norm_kernel, "*fp32 *bf16 *bf16 *bf16 fp32", wide | {"PARTS": 4}, 8, 3
+    yield "silu_mul", mlp.silu_mul_kernel, "*bf16 *bf16 i32", {"COLUMNS": mlp.COLUMNS} | early, 4, 3
     pairs = {"PAIRS": 64, "PADDED": 64}
     yield "rotations", rotary.rotations_kernel, "*i32 *fp32 *fp32 fp32", pairs, 1, 3
     heads = {"NUM_HEADS": 28, "NUM_KV_HEADS": 4, "DIM": 128, "PADDED": 128, "HEADS": rotary.HEADS, "HAS_NORM": True}
-    types = "*bf16 *fp32 *i32 *bf16 *bf16 *bf16 *bf16 fp32 i32"
-    yield "rotate_and_cache", rotary.rotate_and_cache_kernel, types, heads, 2, 3
+    types = "*fp32 *i32 *bf16 *bf16 *bf16 *bf16 fp32 i32"
+    for parts, kind in ((1, "*bf16"), (2, "*fp32")):
+        constants = heads | early | {"PARTS": parts}
+        yield f"rotate_and_cache {parts}", rotary.rotate_and_cache_kernel, f"{kind} {types}", constants, 2, 3
+    yield from skinny_specs(early)
     tile = {"ROWS": linear.ROWS, "COLUMNS": linear.COLUMNS, "DEPTH": linear.DEPTH, "HAS_BIAS": True}
     types = "*bf16 *bf16 *bf16 *bf16 i32 i32 i32"
     yield "linear", linear.linear_kernel, types, tile | {"PRECISION": "tf32"}, 4, 4
     yield "gather_rows", tokens.gather_rows_kernel, "*bf16 *i32 *i32 *bf16 i32", {"COLUMNS": tokens.COLUMNS}, 4, 3
     yield "chunk_argmax", tokens.chunk_argmax_kernel, "*bf16 *fp32 *i32 i32", {"CHUNK": tokens.CHUNK}, 4, 3
     yield "merge_argmax", tokens.merge_argmax_kernel, "*fp32 *i32 *i32 i32", {"PADDED": 64}, 1, 3
+
+
+def skinny_specs(early: dict[str, bool]) -> Iterator[Spec]:
+    """Products of few rows: of one row and of many, in parts and gated."""
+    for rows in (8, skinny.MAX_ROWS):
+        for gated in (False, True):
+            sizes = skinny.sizes_for(rows, 2 * 3584, 18944, 100, gated=gated)
+            tile = {"ROWS": rows, "COLUMNS": sizes.columns, "DEPTH": sizes.depth, "PRECISION": "tf32", "EVEN": True}
+            tile |= early | {"AHEAD": skinny.AHEAD, "GATED": gated, "HAS_BIAS": not gated}
+            types = f"*bf16 *bf16 *bf16 {'*bf16' if gated else '*fp32'} i32 i32 i32 i32"
+            name = f"skinny {rows} {'gated' if gated else 'parts'}"
+            yield name, skinny.skinny_kernel, types, tile, skinny.NUM_WARPS, sizes.num_stages
 
 
 def needs(job: tuple[int, int]) -> dict[str, Any]:

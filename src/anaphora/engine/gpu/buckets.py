@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-TOKEN_BUCKETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+TOKEN_BUCKETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
 """New tokens of a step, over all its requests. Larger steps are launched operator by operator: the GPU is then slower
 than the host."""
 
@@ -19,7 +19,7 @@ def buckets_up_to(max_num_tokens: int) -> tuple[int, ...]:
 def bucket_of(num_tokens: int, buckets: tuple[int, ...] = TOKEN_BUCKETS) -> int | None:
     """The smallest bucket that holds ``num_tokens``; ``None`` if there is none.
 
-    >>> bucket_of(17), bucket_of(257)
+    >>> bucket_of(17), bucket_of(1025)
     (24, None)
     """
     index = bisect_left(buckets, num_tokens)

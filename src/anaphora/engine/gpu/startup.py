@@ -56,7 +56,8 @@ def load_on_gpu(config: EngineConfig, checkpoint: Checkpoint, device: torch.devi
 
 
 def captured_room(plan: EnginePlan, block_size: int) -> Room:
-    """Room for every small step that the plan allows, but for odd ones with very many shared runs or splits."""
+    """Room for every small step that the plan allows, but for odd ones with very many shared runs or splits: steps of
+    few tokens are split most."""
     num_tokens = min(plan.scheduler.max_num_batched_tokens, TOKEN_BUCKETS[-1])
     num_requests = min(plan.scheduler.max_num_seqs, num_tokens)
     return Room(
@@ -64,7 +65,7 @@ def captured_room(plan: EnginePlan, block_size: int) -> Room:
         num_rows=MAX_LOGITS_ROWS,
         num_listed=4 * num_tokens,
         num_work=2048 * TASK_WORDS + num_requests * -(-plan.max_model_len // block_size),
-        num_parts=32 * num_tokens,
+        num_parts=32 * min(num_tokens, MAX_LOGITS_ROWS),
     )
 
 

@@ -1,6 +1,5 @@
 """A pass of the Llama family over tensors in fixed places: no shape depends on values, nothing waits for the device."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from anaphora.models.device.attention import DeviceAttention
 from anaphora.models.device.batch import DeviceBatch
 from anaphora.models.device.operators import Norms, Operators
 from anaphora.models.kv_cache import PagedKVCache
+from anaphora.models.linear import Linear
 from anaphora.models.rotary import Rotary
 
 
@@ -61,16 +61,18 @@ class DeviceLM:
         normed = torch.empty_like(residual)
         self.operators.rms_norm(residual, layers[0].attention_norm, eps, normed)
         for index, layer in enumerate(layers):
-            delta = layer.output(self._attend(layer, index, normed, rotation, batch, kv))
-            if index == len(layers) - 1:  # from here on nobody needs the other tokens
-                residual, delta = self._rows(residual, batch), self._rows(delta, batch)
-                normed = torch.empty_like(residual)
-            self.operators.rms_norm(delta, layer.mlp_norm, eps, normed, residual)
-            delta = layer.down(self._gated(layer.gate_up, normed))
+            mixed = self._attend(layer, index, normed, rotation, batch, kv)
             is_last = index == len(layers) - 1
+            if is_last:  # from here on nobody needs the other tokens
+                residual, mixed = self._rows(residual, batch), self._rows(mixed, batch)
+                normed = torch.empty_like(residual)
+            delta = self.operators.product(layer.output, mixed)
+            self.operators.rms_norm(delta, layer.mlp_norm, eps, normed, residual)
+            delta = self.operators.product(layer.down, self._gated(layer.gate_up, normed))
             norm = self._weights.final_norm if is_last else layers[index + 1].attention_norm
             self.operators.rms_norm(delta, norm, eps, normed, residual)
-        return self._weights.head(normed)
+        logits = self.operators.product(self._weights.head, normed)
+        return logits if logits.dim() == 2 else logits.sum(0).to(self.dtype)
 
     def _attend(
         self,
@@ -83,7 +85,7 @@ class DeviceLM:
     ) -> torch.Tensor:
         """``[T, num_heads * head_dim]``: what each token's queries read."""
         config = self.config
-        heads = layer.qkv(normed).view(len(normed), -1, config.head_dim)
+        heads = self.operators.product(layer.qkv, normed).unflatten(-1, (-1, config.head_dim))
         queries = self._empty(len(normed), config.num_heads, config.head_dim)
         norms: Norms | None = None
         if layer.query_norm is not None and layer.key_norm is not None:
@@ -93,9 +95,9 @@ class DeviceLM:
         self.attention.run(batch.tasks, queries, kv.layer(index), mixed)
         return mixed.flatten(1)
 
-    def _gated(self, gate_up: Callable[[torch.Tensor], torch.Tensor], normed: torch.Tensor) -> torch.Tensor:
+    def _gated(self, gate_up: Linear, normed: torch.Tensor) -> torch.Tensor:
         out = self._empty(len(normed), self.config.intermediate_size)
-        self.operators.silu_mul(gate_up(normed), out)
+        self.operators.gated_product(gate_up, normed, out)
         return out
 
     def _rows(self, table: torch.Tensor, batch: DeviceBatch) -> torch.Tensor:

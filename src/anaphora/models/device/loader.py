@@ -43,7 +43,7 @@ def load_device_model(
         torch.OutOfMemoryError: the weights are more than the device holds.
     """
     source: TensorSource = DummySource(device) if load_format == "dummy" else SafetensorsSource(folder, progress)
-    linear = _fixed_linear() if batch_invariant else PlainLinear
+    linear = _fixed_linear() if batch_invariant else _linear(dtype, device)
     weights = read_weights(source, config, linear, dtype, device)
     if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
         attention, operators = _with_triton(config, dtype, device, block_size, max_logits_rows, batch_invariant)
@@ -65,6 +65,16 @@ def _fixed_linear() -> type[Linear]:
     from anaphora.models.kernels.linear import FixedLinear
 
     return FixedLinear
+
+
+def _linear(dtype: torch.dtype, device: torch.device) -> type[Linear]:
+    """Products that are fast with few rows, where that was measured."""
+    has_triton = device.type == "cuda" and importlib.util.find_spec("triton") is not None
+    if dtype is torch.float32 or not has_triton or torch.cuda.get_device_capability(device) < (9, 0):
+        return PlainLinear
+    from anaphora.models.kernels.skinny import SkinnyLinear
+
+    return SkinnyLinear
 
 
 def plain_backend(config: ModelConfig, block_size: int) -> tuple[DeviceAttention, Operators]:

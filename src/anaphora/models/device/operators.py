@@ -9,12 +9,24 @@ from typing import Protocol
 import torch
 from torch.nn import functional
 
+from anaphora.models.linear import Linear
+
 Norms = tuple[torch.Tensor, torch.Tensor, float]
 """RMSNorm over each query head and each key head: their weights ``[head_dim]``, and epsilon."""
 
 
 class Operators(Protocol):
     """What :class:`anaphora.models.device.causal_lm.DeviceLM` calls."""
+
+    def product(self, linear: Linear, x: torch.Tensor) -> torch.Tensor:
+        """``[T, in_features]`` to ``[T, out_features]``, or to ``[S, T, out_features]`` float32: parts that
+        :meth:`rms_norm` and :meth:`rotate_and_cache` add up."""
+        ...
+
+    def gated_product(self, linear: Linear, x: torch.Tensor, out: torch.Tensor) -> None:
+        """SiLU of the first half of the product's columns times the second half, to ``out``
+        ``[T, out_features / 2]``."""
+        ...
 
     def gather_rows(
         self, table: torch.Tensor, rows: torch.Tensor, out: torch.Tensor, earlier: torch.Tensor | None = None
@@ -30,7 +42,8 @@ class Operators(Protocol):
     def rms_norm(
         self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor, residual: torch.Tensor | None = None
     ) -> None:
-        """``out = norm(x)``; with ``residual``, first ``residual += x``, then ``out = norm(residual)``."""
+        """``out = norm(x)``; with ``residual``, first ``residual += x``, then ``out = norm(residual)``. ``x`` may be
+        what :meth:`product` gave."""
         ...
 
     def rotate_and_cache(
@@ -42,13 +55,10 @@ class Operators(Protocol):
         queries: torch.Tensor,
         norms: Norms | None = None,
     ) -> None:
-        """Turn queries and keys of ``heads`` ``[T, num_heads + 2 * num_kv_heads, head_dim]``; queries go to
-        ``queries``, keys and values to their ``slots`` of a layer's ``cache``. A token with a negative one is padding.
+        """Turn queries and keys of ``heads`` ``[T, num_heads + 2 * num_kv_heads, head_dim]`` (or parts of it, as
+        :meth:`product` gives them); queries go to ``queries``, keys and values to their ``slots`` of a layer's
+        ``cache``. A token with a negative one is padding.
         """
-        ...
-
-    def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor) -> None:
-        """SiLU of the left half of ``gate_up`` ``[T, 2 * width]`` times the right half, to ``out``."""
         ...
 
     def argmax(self, logits: torch.Tensor, out: torch.Tensor) -> None:
@@ -58,6 +68,13 @@ class Operators(Protocol):
 
 class PlainOperators:
     """By torch's public functions. See :class:`Operators`."""
+
+    def product(self, linear: Linear, x: torch.Tensor) -> torch.Tensor:
+        return linear(x)
+
+    def gated_product(self, linear: Linear, x: torch.Tensor, out: torch.Tensor) -> None:
+        gate, up = linear(x).chunk(2, dim=-1)
+        torch.mul(functional.silu(gate), up, out=out)
 
     def gather_rows(
         self, table: torch.Tensor, rows: torch.Tensor, out: torch.Tensor, earlier: torch.Tensor | None = None
@@ -104,10 +121,6 @@ class PlainOperators:
         kept = slots >= 0
         new = torch.stack([turned[:, num_heads:], heads[:, num_heads + num_kv_heads :]]).transpose(1, 2)
         cache[:, :, slots[kept].long()] = new[:, :, kept]
-
-    def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor) -> None:
-        gate, up = gate_up.chunk(2, dim=-1)
-        torch.mul(functional.silu(gate), up, out=out)
 
     def argmax(self, logits: torch.Tensor, out: torch.Tensor) -> None:
         out.copy_(logits.argmax(dim=-1))

@@ -14,7 +14,9 @@ from anaphora.models.kernels.attend import TaskTensors, Workspace, attend
 from anaphora.models.kernels.mlp import silu_mul
 from anaphora.models.kernels.norm import rms_norm
 from anaphora.models.kernels.rotary import rotate_and_cache, rotations
+from anaphora.models.kernels.skinny import MAX_ROWS, SkinnyLinear
 from anaphora.models.kernels.tokens import Argmax, gather_rows
+from anaphora.models.linear import Linear
 
 
 class TritonOperators:
@@ -23,6 +25,16 @@ class TritonOperators:
     def __init__(self, max_rows: int, vocab_size: int, device: torch.device) -> None:
         """Greedy sampling takes up to ``max_rows`` rows of ``vocab_size`` logits."""
         self._argmax = Argmax(max_rows, vocab_size, device)
+        self._early = launches_early(device)
+
+    def product(self, linear: Linear, x: torch.Tensor) -> torch.Tensor:
+        return linear.parts(x, early=self._early) if isinstance(linear, SkinnyLinear) else linear(x)
+
+    def gated_product(self, linear: Linear, x: torch.Tensor, out: torch.Tensor) -> None:
+        if isinstance(linear, SkinnyLinear) and len(x) <= MAX_ROWS:
+            linear.gated(x, out, early=self._early)
+        else:
+            silu_mul(linear(x), out, early=self._early)
 
     def gather_rows(
         self, table: torch.Tensor, rows: torch.Tensor, out: torch.Tensor, earlier: torch.Tensor | None = None
@@ -35,7 +47,7 @@ class TritonOperators:
     def rms_norm(
         self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor, residual: torch.Tensor | None = None
     ) -> None:
-        rms_norm(x, weight, eps, out, residual)
+        rms_norm(x, weight, eps, out, residual, early=self._early)
 
     def rotate_and_cache(
         self,
@@ -46,10 +58,7 @@ class TritonOperators:
         queries: torch.Tensor,
         norms: Norms | None = None,
     ) -> None:
-        rotate_and_cache(heads, rotation, slots, cache, queries, norms)
-
-    def silu_mul(self, gate_up: torch.Tensor, out: torch.Tensor) -> None:
-        silu_mul(gate_up, out)
+        rotate_and_cache(heads, rotation, slots, cache, queries, norms, early=self._early)
 
     def argmax(self, logits: torch.Tensor, out: torch.Tensor) -> None:
         self._argmax(logits, out)
@@ -66,6 +75,7 @@ class TritonAttention:
         self._head_dim = head_dim
         self._block_size = block_size
         self._device = device
+        self._early = launches_early(device)
 
     def plan_spans(self, spans: Sequence[SequenceSpan]) -> TaskPlan:
         """See the protocol."""
@@ -91,6 +101,7 @@ class TritonAttention:
             block_size=self._block_size,
             num_programs=self._attention.num_programs(tasks.config),
             may_join=tasks.may_join,
+            early=self._early,
         )
         if tasks.beside is not None:
             self._attention.attend_beside(tasks.beside, queries, cache, out)
@@ -98,3 +109,8 @@ class TritonAttention:
     def warm_up(self, max_new_tokens: int) -> None:
         """See the protocol."""
         self._attention.warm_up(max_new_tokens)
+
+
+def launches_early(device: torch.device) -> bool:
+    """Whether a GPU can launch a kernel before the one that it depends on has ended."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)

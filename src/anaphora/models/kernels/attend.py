@@ -6,6 +6,7 @@ import torch
 import triton
 
 from anaphora.models.attention.tiles import TileConfig
+from anaphora.models.kernels.early import launch_options
 from anaphora.models.kernels.paged_attention import LOG2_E, attend_kernel, join_kernel
 
 PARTS_A_STEP = 32
@@ -50,11 +51,13 @@ def attend(
     block_size: int,
     num_programs: int,
     may_join: bool = True,
+    early: bool = False,
 ) -> None:
     """Attention of ``queries`` ``[T, num_heads, head_dim]`` over a layer's ``[2, num_kv_heads, num_slots, head_dim]``.
 
     ``out``: as ``queries``; rows that no task has stay as they were. Launches two kernels whose grids depend on nothing
     but ``T``, the heads, ``config`` and ``num_programs``; without ``may_join``, for plans without parts, only one.
+    ``early``: see :mod:`anaphora.models.kernels.early`.
     """
     num_tokens, num_heads, dim = queries.shape
     num_kv_heads, num_slots = cache.shape[1:3]
@@ -80,8 +83,10 @@ def attend(
         ROWS=config.rows,
         COLUMNS=config.columns,
         PRECISION="ieee" if queries.dtype is torch.float32 else "tf32",
+        EARLY=early,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
+        **launch_options(early),
     )
     if not may_join:
         return
@@ -94,5 +99,7 @@ def attend(
         DIM=dim,
         PADDED=padded,
         STEP=PARTS_A_STEP,
+        EARLY=early,
         num_warps=2,
+        **launch_options(early),
     )

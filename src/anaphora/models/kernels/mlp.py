@@ -4,13 +4,16 @@ import torch
 import triton
 import triton.language as tl
 
+from anaphora.models.kernels.early import launch_options, wait
+
 COLUMNS = 1024
 """Elements of one program."""
 
 
 @triton.jit
-def silu_mul_kernel(gate_up, out, width, COLUMNS: tl.constexpr):
+def silu_mul_kernel(gate_up, out, width, COLUMNS: tl.constexpr, EARLY: tl.constexpr):
     """A run of columns of one row."""
+    wait(EARLY)
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < width
@@ -20,7 +23,10 @@ def silu_mul_kernel(gate_up, out, width, COLUMNS: tl.constexpr):
     tl.store(out + row * width + column, (activated * up.to(tl.float32)).to(out.dtype.element_ty), mask=inside)
 
 
-def silu_mul(gate_up: torch.Tensor, out: torch.Tensor) -> None:
-    """``gate_up`` ``[T, 2 * width]``, gates first, to ``out`` ``[T, width]``; both contiguous."""
+def silu_mul(gate_up: torch.Tensor, out: torch.Tensor, *, early: bool = False) -> None:
+    """``gate_up`` ``[T, 2 * width]``, gates first, to ``out`` ``[T, width]``; both contiguous. ``early``: see
+    :mod:`anaphora.models.kernels.early`."""
     num_rows, width = out.shape
-    silu_mul_kernel[(num_rows, triton.cdiv(width, COLUMNS))](gate_up, out, width, COLUMNS=COLUMNS, num_warps=4)
+    silu_mul_kernel[(num_rows, triton.cdiv(width, COLUMNS))](
+        gate_up, out, width, COLUMNS=COLUMNS, EARLY=early, num_warps=4, **launch_options(early)
+    )

@@ -9,6 +9,8 @@ the order of its tasks. A query with a single task needs no joining.
 import triton
 import triton.language as tl
 
+from anaphora.models.kernels.early import wait
+
 LOG2_E = 1.4426950408889634
 
 
@@ -50,12 +52,13 @@ def attend_kernel(
     queries, cache, work, num_tasks, task_tokens, part_start, parts, part_lse, out,
     scale, num_slots,
     NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr, BLOCK_SIZE: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """Programs walk over the pairs of a task and a KV head. A tile's rows: the ``GROUP`` query heads of each token."""
     NUM_HEADS: tl.constexpr = NUM_KV_HEADS * GROUP
     dim = tl.arange(0, PADDED)
     row = tl.arange(0, ROWS)
+    wait(EARLY)
     for item in range(tl.program_id(0), tl.load(num_tasks) * NUM_KV_HEADS, tl.num_programs(0)):
         task = work + (item // NUM_KV_HEADS) * 8  # TASK_WORDS of the plan
         kv_head = item % NUM_KV_HEADS
@@ -112,13 +115,14 @@ def attend_kernel(
 @triton.jit
 def join_kernel(
     part_start, parts, part_lse, out,
-    NUM_HEADS: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr, STEP: tl.constexpr,
+    NUM_HEADS: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr, STEP: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """One head of one token. Parts are weighed by their log-sum-exp and added ``STEP`` at a time, in order."""
     token = tl.program_id(0)
     head = tl.program_id(1)
     first = tl.load(part_start + token)
     num_parts = tl.load(part_start + token + 1) - first
+    wait(EARLY)
     if num_parts > 0:
         largest = -float("inf")
         total = 0.0

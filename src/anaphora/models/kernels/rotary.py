@@ -7,6 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
+from anaphora.models.kernels.early import launch_options, wait
+
 HEADS = 4
 """Heads of one program."""
 
@@ -50,7 +52,9 @@ def rotate_and_cache_kernel(
     DIM: tl.constexpr,
     PADDED: tl.constexpr,
     HEADS: tl.constexpr,
+    PARTS: tl.constexpr,
     HAS_NORM: tl.constexpr,
+    EARLY: tl.constexpr,
 ):
     """Some heads of one token: queries to ``queries``, keys and values to the token's slot, if it has one."""
     TOTAL: tl.constexpr = NUM_HEADS + 2 * NUM_KV_HEADS
@@ -58,7 +62,12 @@ def rotate_and_cache_kernel(
     head = tl.program_id(1) * HEADS + tl.arange(0, HEADS)
     column = tl.arange(0, PADDED)
     inside = (head[:, None] < TOTAL) & (column[None, :] < DIM)
+    wait(EARLY)
     raw = tl.load(heads + (token * TOTAL + head[:, None]) * DIM + column[None, :], mask=inside, other=0.0)
+    for part in tl.static_range(1, PARTS):
+        row = part * tl.num_programs(0) + token
+        raw += tl.load(heads + (row * TOTAL + head[:, None]) * DIM + column[None, :], mask=inside, other=0.0)
+    raw = raw.to(queries.dtype.element_ty)
     value = raw.to(tl.float32)
     if HAS_NORM:
         scale = tl.rsqrt(tl.sum(value * value, 1) / DIM + eps)
@@ -87,13 +96,17 @@ def rotate_and_cache(
     cache: torch.Tensor,
     queries: torch.Tensor,
     norms: tuple[torch.Tensor, torch.Tensor, float] | None = None,
+    *,
+    early: bool = False,
 ) -> None:
     """Turn queries and keys by position, write queries to ``queries``, keys and values to their slots.
 
-    ``heads`` ``[T, num_heads + 2 * num_kv_heads, head_dim]`` contiguous, as the projection leaves them; ``rotation`` as
+    ``heads`` ``[T, num_heads + 2 * num_kv_heads, head_dim]`` contiguous, as the projection leaves them, or float32 with
+    one more dimension in front: parts that are added up first; ``rotation`` as
     :func:`rotations` makes it; ``slots`` ``[T]`` integer, negative for a token that is padding; ``cache`` one layer's
     ``[2, num_kv_heads, num_slots, head_dim]``; ``queries`` ``[T, num_heads, head_dim]``. ``norms``: weights
-    ``[head_dim]`` of an RMSNorm over each query and each key head, and its epsilon.
+    ``[head_dim]`` of an RMSNorm over each query and each key head, and its epsilon. ``early``: see
+    :mod:`anaphora.models.kernels.early`.
     """
     num_tokens, num_heads, dim = queries.shape
     num_kv_heads, num_slots = cache.shape[1:3]
@@ -113,6 +126,9 @@ def rotate_and_cache(
         DIM=dim,
         PADDED=triton.next_power_of_2(dim),
         HEADS=HEADS,
+        PARTS=1 if heads.dim() == 3 else len(heads),
         HAS_NORM=norms is not None,
+        EARLY=early,
         num_warps=HEADS // 2,
+        **launch_options(early),
     )
