@@ -2,14 +2,15 @@
 
     python -m benchmarks.gpu.products OUT.json
 
-Qwen2.5-7B's sizes in bfloat16. Every layer has weights of its own, so none are found in a cache; the graph of all layers
-is timed. ``us``: microseconds a layer of product and operator; ``early``: with programmatic dependent launch.
+Qwen2.5-7B's sizes in bfloat16. Every layer has weights of its own, so none are found in a cache; the graph of all
+layers is timed. ``us``: microseconds a layer of product and operator; ``early``: with programmatic dependent launch.
 """
 
 import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ class After:
         rotations(slots, 1 / torch.pow(1e6, torch.arange(0, DIM, 2, device="cuda") / DIM), 1.0, rotation)
         cache, queries = _random(2, NUM_KV_HEADS, 4096, DIM), _random(rows, NUM_HEADS, DIM)
         return lambda x: rotate_and_cache(
-            x.unflatten(-1, (-1, DIM)), rotation, slots, cache, queries, early=self.early
+            x.view(*x.shape[:-1], -1, DIM), rotation, slots, cache, queries, early=self.early
         )
 
 
@@ -75,7 +76,7 @@ def measure(name: str) -> list[dict[str, Any]]:
     rows = []
     for num_rows in ROWS:
         x = _random(num_rows, depth)
-        by_library = _chain(After(name, num_rows, early=False), products, lambda product: product(x))
+        by_library = _chain(After(name, num_rows, early=False), [partial(product, x) for product in products])
         rows.append({"product": name, "rows": num_rows, "by": "library", "us": by_library})
         for early in (False, True):
             us, error = _ours(name, products, x, early=early)
@@ -92,19 +93,23 @@ def _ours(name: str, products: list[SkinnyLinear], x: torch.Tensor, *, early: bo
         gate, up = wanted.chunk(2, dim=1)
         wanted, out = functional.silu(gate) * up, torch.empty(len(x), INNER, dtype=x.dtype, device=x.device)
         products[0].gated(x, out, early=early)
-        us = _layers_us([lambda p=p: p.gated(x, out, early=early) for p in products])  # type: ignore[misc]
+        us = _layers_us([partial(product.gated, x, out, early=early) for product in products])
         products[0].gated(x, out, early=early)
         got = out
     else:
-        us = _chain(After(name, len(x), early), products, lambda product: product.parts(x, early=early))
+        us = _chain(After(name, len(x), early), [partial(product.parts, x, early=early) for product in products])
         got = products[0].parts(x, early=early)
     got = got.double().sum(0) if got.dim() == 3 else got.double()
     return us, float((got - wanted).norm() / wanted.norm())
 
 
-def _chain(after: After, products: list[SkinnyLinear], compute: Callable[[SkinnyLinear], torch.Tensor]) -> float:
+def _chain(after: After, products: list[Callable[[], torch.Tensor]]) -> float:
     then = after.prepared()
-    return _layers_us([lambda p=p: then(compute(p)) for p in products])  # type: ignore[misc]
+
+    def layer(product: Callable[[], torch.Tensor]) -> None:
+        then(product())
+
+    return _layers_us([partial(layer, product) for product in products])
 
 
 def _layers_us(layers: list[Callable[[], object]]) -> float:

@@ -14,7 +14,6 @@ import platform
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cpu.servers import Server
-from benchmarks.gpu.serving.client import Client, Reply
+from benchmarks.gpu.serving.burst import burst
+from benchmarks.gpu.serving.client import Client
 from benchmarks.gpu.serving.prompts import Texts
 from benchmarks.serving.client_limit import measure_client
 from benchmarks.serving.instant import MODEL_NAME
@@ -58,35 +58,13 @@ def usage(threads: Mapping[str, int]) -> Usage:
     return Usage(thread_cpu_s(threads["engine"]), thread_cpu_s(threads["loop"]), time.process_time())
 
 
-def burst(port: int, system: str, texts: Texts, seed: str, max_tokens: int) -> list[Reply]:
-    """All clients at once, on connections that are warm."""
-    replies: list[Reply] = []
-    start = threading.Barrier(NUM_CLIENTS)
-    questions = [texts.question(f"{seed} {index}") for index in range(NUM_CLIENTS)]
-
-    def ask(question: str) -> None:
-        client = Client(port, MODEL_NAME)
-        client.ask("hello", "hello", max_tokens=1)
-        start.wait()
-        replies.append(client.ask(system, question, max_tokens=max_tokens))
-        client.close()
-
-    threads = [threading.Thread(target=ask, args=(question,)) for question in questions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if len(replies) < NUM_CLIENTS:
-        raise RuntimeError(f"{NUM_CLIENTS - len(replies)} of {NUM_CLIENTS} requests failed")
-    return replies
-
-
 def measure(server: Server, threads: Mapping[str, int], texts: Texts, seed: str, max_tokens: int) -> dict[str, Any]:
     """One burst. Its CPU times hold the short request that warms each connection, too."""
     system = texts.text(PREFIX_TOKENS, "shared")
     Client(server.port, MODEL_NAME).ask(system, "before", max_tokens=1)
     before = usage(threads)
-    replies = burst(server.port, system, texts, seed, max_tokens)
+    questions = [texts.question(f"{seed} {index}") for index in range(NUM_CLIENTS)]
+    replies = burst(server.port, MODEL_NAME, system, questions, max_tokens=max_tokens)
     used = usage(threads).since(before, NUM_CLIENTS)
     ttfts = sorted(reply.ttft_ms for reply in replies)
     return {

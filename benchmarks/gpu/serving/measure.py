@@ -1,16 +1,17 @@
 """What is measured on one server, in a fixed order; every number becomes a sample at once."""
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from benchmarks.cpu.sample import Sample
+from benchmarks.gpu.serving.burst import burst
 from benchmarks.gpu.serving.client import Client, Reply
 from benchmarks.gpu.serving.prompts import QUESTION_TOKENS, Texts
 
 LENGTHS = (353, 1337, 3961, 16000, 30000)
 BURST_LENGTHS = (4096, 30000)
 NUM_CLIENTS = 64
+CLIENT_PROCESSES = 4
 BURST_OUTPUT = 128
 DECODE_CONTEXT = 4096
 DECODE_OUTPUT = 256
@@ -33,8 +34,8 @@ class Course:
 
     def __init__(self, server: str, port: int, model: str, texts: Texts, amounts: Amounts) -> None:
         self._server = server
-        self._connect: Callable[[], Client] = lambda: Client(port, model)
-        self._client = self._connect()
+        self._port, self._model = port, model
+        self._client = Client(port, model)
         self._texts = texts
         self._amounts = amounts
         self._overhead = 0
@@ -84,25 +85,11 @@ class Course:
                     yield self._sample("burst_ttft_ms", reply.ttft_ms, reply, length, number)
 
     def _burst(self, length: int, number: int) -> list[Reply]:
-        replies: list[Reply] = []
-        start = threading.Barrier(NUM_CLIENTS)
-
-        def ask(index: int) -> None:
-            client = self._connect()
-            client.ask("hello", "hello", max_tokens=1)  # the connection is warm when the clock starts
-            system, question = self._text(length, "burst"), self._texts.question(f"burst {number} {index}")
-            start.wait()
-            replies.append(client.ask(system, question, max_tokens=BURST_OUTPUT))
-            client.close()
-
-        threads = [threading.Thread(target=ask, args=(index,)) for index in range(NUM_CLIENTS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if len(replies) < NUM_CLIENTS:
-            raise RuntimeError(f"{NUM_CLIENTS - len(replies)} of {NUM_CLIENTS} requests at once failed")
-        return replies
+        questions = [self._texts.question(f"burst {number} {index}") for index in range(NUM_CLIENTS)]
+        system = self._text(length, "burst")
+        return burst(
+            self._port, self._model, system, questions, max_tokens=BURST_OUTPUT, num_processes=CLIENT_PROCESSES
+        )
 
     def _text(self, length: int, seed: str) -> str:
         """A system prompt that makes a prompt of ``length`` tokens with template and question."""

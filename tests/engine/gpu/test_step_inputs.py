@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from anaphora.engine.gpu.buckets import bucket_of, buckets_up_to
-from anaphora.engine.memory_plan import MAX_GRAPH_TOKENS
 from anaphora.engine.gpu.flat_batch import BlockTables, FlatBatch, flatten
 from anaphora.engine.gpu.launcher import compute
 from anaphora.engine.gpu.memory import largest_step
 from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
 from anaphora.engine.input_batch import Chunk, forward_batch
+from anaphora.engine.memory_plan import MAX_GRAPH_TOKENS
 from anaphora.models.device.attention import PLAIN_TILES
 from anaphora.types import RequestId
 from tests.engine.gpu.emulated import CPU, emulated_launcher, emulated_model

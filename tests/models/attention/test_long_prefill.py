@@ -11,7 +11,13 @@ from anaphora.models.batch import SequenceSpan
 from tests.models.kernels import interpreter  # noqa: F401  # skips where kernels cannot be run
 
 from anaphora.models.attention import long_prefill  # isort: skip
-from anaphora.models.attention.long_prefill import LongPrefill, find_dense_attention, padded_length, split_long  # isort: skip
+from anaphora.models.attention.long_prefill import (  # isort: skip
+    MIN_NEW,
+    LongPrefill,
+    find_dense_attention,
+    padded_length,
+    split_long,
+)
 
 NUM_HEADS, NUM_KV_HEADS, DIM, BLOCK_SIZE = 4, 2, 8, 4
 
@@ -64,7 +70,7 @@ def test_neighbouring_blocks_are_read_in_place() -> None:
 
 def test_only_many_new_tokens_are_long() -> None:
     prefill = LongPrefill(dense, BLOCK_SIZE, torch.device("cpu"))
-    short, long = SequenceSpan(0, 2047, 9000, []), SequenceSpan(2047, 2048, 2048, [])
+    short, long = SequenceSpan(0, MIN_NEW - 1, 9000, []), SequenceSpan(MIN_NEW - 1, MIN_NEW, MIN_NEW, [])
     assert split_long([short, long], prefill) == ([long], [short])
     assert split_long([short, long], None) == ([], [short, long])
 

@@ -32,7 +32,7 @@ Spec = tuple[str, Any, str, dict[str, Any], int, int]
 
 def specs(capability: int) -> Iterator[Spec]:
     """All kernels; attention with every size that this architecture uses, heads of 128 elements and of others."""
-    early = {"EARLY": capability >= 90}
+    early: dict[str, Any] = {"EARLY": capability >= 90}
     sizes = {(c.rows, c.columns, c.num_warps, c.num_stages) for c in tile_configs(divmod(capability, 10)).values()}
     for rows, columns, num_warps, num_stages in sorted(sizes):
         for dim in (64, 96, 128) if capability == 86 else (128,):
@@ -64,12 +64,18 @@ def specs(capability: int) -> Iterator[Spec]:
     yield "merge_argmax", tokens.merge_argmax_kernel, "*fp32 *i32 *i32 i32", {"PADDED": 64}, 1, 3
 
 
-def skinny_specs(early: dict[str, bool]) -> Iterator[Spec]:
+def skinny_specs(early: dict[str, Any]) -> Iterator[Spec]:
     """Products of few rows: of one row and of many, in parts and gated."""
     for rows in (8, skinny.MAX_ROWS):
         for gated in (False, True):
-            sizes = skinny.sizes_for(rows, 2 * 3584, 18944, 100, gated=gated)
-            tile = {"ROWS": rows, "COLUMNS": sizes.columns, "DEPTH": sizes.depth, "PRECISION": "tf32", "EVEN": True}
+            sizes = skinny.sizes_for(rows, 2 * 3584, 18944, num_sms=100, gated=gated)
+            tile: dict[str, Any] = {
+                "ROWS": rows,
+                "COLUMNS": sizes.columns,
+                "DEPTH": sizes.depth,
+                "PRECISION": "tf32",
+                "EVEN": True,
+            }
             tile |= early | {"AHEAD": skinny.AHEAD, "GATED": gated, "HAS_BIAS": not gated}
             types = f"*bf16 *bf16 *bf16 {'*bf16' if gated else '*fp32'} i32 i32 i32 i32"
             name = f"skinny {rows} {'gated' if gated else 'parts'}"

@@ -24,8 +24,8 @@ DenseAttention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, bool], tupl
 """Queries ``[1, num_heads, S, D]``, keys and values ``[1, num_kv_heads, K, D]``, causal or not (from the top left) to
 what they get, ``[1, num_heads, S, D]``, and the log-sum-exp of their scores, ``[1, num_heads, S, 1]`` float32."""
 
-MIN_NEW = 2048
-"""New tokens, for which the launches of a dense attention pay."""
+MIN_NEW = 1025
+"""New tokens, for which the launches of a dense attention pay: smaller steps are captured, with attention inside."""
 PIECES = (8192, 2048, 512)
 """Keys of a piece. The rest is less than the last one."""
 COARSE = 4096

@@ -85,7 +85,8 @@ class DeviceLM:
     ) -> torch.Tensor:
         """``[T, num_heads * head_dim]``: what each token's queries read."""
         config = self.config
-        heads = self.operators.product(layer.qkv, normed).unflatten(-1, (-1, config.head_dim))
+        projected = self.operators.product(layer.qkv, normed)
+        heads = projected.view(*projected.shape[:-1], -1, config.head_dim)
         queries = self._empty(len(normed), config.num_heads, config.head_dim)
         norms: Norms | None = None
         if layer.query_norm is not None and layer.key_norm is not None:

@@ -1,4 +1,4 @@
-"""Products of few rows with a model's weights: what they cost is reading the weights, so that is all they are built for.
+"""Products of few rows with a model's weights. What they cost is reading the weights: that is what they are built for.
 
 The weights are the left factor, whose tiles go from memory straight into the tensor cores; the few rows are the right
 one. Deep products are split along the depth so that programs fill the GPU; the parts stay apart in float32, and the
@@ -97,7 +97,7 @@ MAX_PART_DEPTH = 6144
 """Inputs of a part from which on two parts are faster, with up to 32 rows."""
 
 
-def sizes_for(num_rows: int, num_columns: int, depth: int, num_sms: int, *, gated: bool) -> SkinnySizes:
+def sizes_for(num_rows: int, num_columns: int, depth: int, *, num_sms: int, gated: bool) -> SkinnySizes:
     """The sizes for ``num_rows`` rows on a GPU of ``num_sms`` multiprocessors. Measured on an H200
     (``benchmarks/gpu/products.py``)."""
     if gated:  # its parts could not be added up before the gate
@@ -131,7 +131,7 @@ class SkinnyLinear(PlainLinear):
         self._launch(x, out, self._sizes(x, gated=True), gated=True, early=early)
 
     def _sizes(self, x: torch.Tensor, *, gated: bool) -> SkinnySizes:
-        return sizes_for(*x.shape[:1], *self._weight.shape, _num_sms(x.device), gated=gated)
+        return sizes_for(len(x), *self._weight.shape, num_sms=_num_sms(x.device), gated=gated)
 
     def _launch(self, x: torch.Tensor, out: torch.Tensor, sizes: SkinnySizes, *, gated: bool, early: bool) -> None:
         num_rows, depth = x.shape
