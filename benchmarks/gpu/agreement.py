@@ -12,6 +12,7 @@ import argparse
 import json
 import random
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def tiny(name: Any, dtype: torch.dtype) -> dict[str, Any]:
         table = tuple(rng.sample(range(LENGTH // BLOCK_SIZE + 1), LENGTH // BLOCK_SIZE + 1))
         sampled = torch.zeros(LENGTH, dtype=torch.int32, device=device)
         parts = []
-        for start, end in zip(CHUNKS, CHUNKS[1:], strict=False):
+        for start, end in pairwise(CHUNKS):
             chunk = Chunk(RequestId("a"), tuple(token_ids[start:end]), start, table, range(start, end), samples=True)
             batch = flatten([chunk], BLOCK_SIZE, tables)
             parts.append(compute(model, kv, batch, model.attention.plan_spans(batch.spans), sampled).double().cpu())

@@ -53,8 +53,10 @@ def parts(model: Path, out: Path) -> list[Part]:
     return [
         Part("kernels_and_runner", "-m pytest -q -x tests/models tests/engine/gpu", 900),
         Part("kernels_against_float64", f"-m benchmarks.gpu.kernels {out / 'kernels.json'}", 600),
+        Part("products", f"-m benchmarks.gpu.products {out / 'products.json'}", 300),
+        Part("agreement", f"-m benchmarks.gpu.agreement {out / 'agreement.json'}", 300),
         Part("batch_invariance", f"-m benchmarks.gpu.batch_invariance {model} {out / 'batch_invariance.json'}", 600),
-        Part("hits_and_colds", f"{serving} --phases prefixes,decode --starts 2 {servers[0]}", 600),
+        Part("hits_and_colds", f"{serving} --phases prefixes,decode --twice ours {servers[0]}", 600),
         Part("clients_at_once", f"{serving} --phases bursts {' '.join(servers)}", 900),
         Part("host_path", f"-m benchmarks.serving.host_path {model} --out {out / 'host_path.json'}", 300),
         Part("front_ends", f"-m benchmarks.serving.front_ends {model} --out {out / 'front_ends.json'}", 600),

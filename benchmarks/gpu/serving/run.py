@@ -66,7 +66,7 @@ def _measure(
     if options.quick:
         amounts = replace(amounts, colds=2, bursts=1, decodes=1)
     try:
-        for number in range(options.starts):
+        for number in range(2 if name in options.twice else 1):
             server.stop()
             recorder.add(Sample(measure="ready_s", server=name, value=server.start(), round=number))
         course = Course(name, server.port, server.model(), texts, amounts)
@@ -91,7 +91,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--server", action="append", default=[], help="NAME=COMMAND; {port} is replaced")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/h200"))
     parser.add_argument("--phases", default=PHASES)
-    parser.add_argument("--starts", type=int, default=1, help="how often each server is started; the last is measured")
+    parser.add_argument("--twice", action="append", default=[], help="a server's name: start it twice, then measure it")
     parser.add_argument("--quick", action="store_true", help="two cold requests a length, one burst, one decode")
     parser.add_argument("--render", type=Path, help="a run's folder: only make summary and table again")
     return parser.parse_args()
