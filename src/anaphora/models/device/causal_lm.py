@@ -71,8 +71,7 @@ class DeviceLM:
             delta = self.operators.product(layer.down, self._gated(layer.gate_up, normed))
             norm = self._weights.final_norm if is_last else layers[index + 1].attention_norm
             self.operators.rms_norm(delta, norm, eps, normed, residual)
-        logits = self.operators.product(self._weights.head, normed)
-        return logits if logits.dim() == 2 else logits.sum(0).to(self.dtype)
+        return self._weights.head(normed)
 
     def _attend(
         self,

@@ -1,0 +1,138 @@
+"""Tables of what was measured on the H200, for the documentation. Standard library alone."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.markdown import table
+
+RESULTS = Path(__file__).parents[1] / "results" / "h200"
+SEED_SWITCH = {"off_ms": 1562.0, "on_ms": 1274.0}
+"""A published run of vLLM with Qwen2.5-7B-Instruct in bfloat16 on an RTX 3090: 8 questions behind 1 488 tokens, whole
+answers of 64 tokens, mean of the second to the eighth."""
+SEED_FIT = {"off": 207.60, "on": 6.94}
+"""Its slopes, ms per 1000 prompt tokens, from 353 to 3 961; one output token."""
+
+
+def _read(name: str) -> Any:
+    return json.loads((RESULTS / name).read_text("utf-8"))
+
+
+def _drop(off: float, on: float) -> str:
+    return f"{100 * (on - off) / off:+.1f} %".replace("-", "−")
+
+
+def seeds() -> str:
+    """Both seed experiments on the GPU, beside the published figures and vLLM's in the comparison."""
+    found = _read("seeds/results.json")["experiments"]
+    switch, fit = found["switch"], found["gradient"]["fit"]
+    rows = {row["name"]: row for row in _read("summary.json")["rows"]}
+    cold, hit = rows["cold, 3961 tokens"], rows["hit, 3961 tokens"]
+    on_slope = rows["hit slope"]
+    lines: list[tuple[str, ...]] = [
+        (
+            "RTX 3090, vLLM (published)",
+            f"{SEED_SWITCH['off_ms']:,.0f} → {SEED_SWITCH['on_ms']:,.0f} ({_drop(**_arms(SEED_SWITCH))})",
+            "–",
+            f"{SEED_FIT['off']:.2f} → {SEED_FIT['on']:.2f} ({_drop(**SEED_FIT)})",
+            "852.7 → 62.8",
+        )
+    ]
+    for name, title in (("vllm_default", "H200, vLLM, default"), ("vllm_rust", "H200, vLLM, Rust front end")):
+        slopes = _cold_slope(rows, name), on_slope[name]
+        lines.append(
+            (
+                title,
+                "–",
+                "–",
+                f"{slopes[0]:.2f} → {slopes[1]:.2f} ({_drop(*slopes)})",
+                f"{cold[name]:.1f} → {hit[name]:.1f}",
+            )
+        )
+    e2e, ttft = ((switch["off"][f"{m}_ms_median"], switch["on"][f"{m}_ms_median"]) for m in ("e2e", "ttft"))
+    slopes = fit["off"]["slope_ms_per_ktoken"], fit["on"]["slope_ms_per_ktoken"]
+    lines.append(
+        (
+            "H200, ours, `anaphora bench all`",
+            f"{e2e[0]:.0f} → {e2e[1]:.0f} ({_drop(*e2e)})",
+            f"{ttft[0]:.1f} → {ttft[1]:.1f} ({_drop(*ttft)})",
+            f"{slopes[0]:.2f} → {slopes[1]:.2f} ({_drop(*slopes)})",
+            f"{cold['ours']:.1f} → {hit['ours']:.1f}",
+        )
+    )
+    head = (
+        "server",
+        "switch: whole answer, ms",
+        "switch: first token, ms",
+        "gradient: slope, ms per 1000 tokens",
+        "first token at 3 961 tokens, ms",
+    )
+    return table(head, lines, num_named=1)
+
+
+def _arms(switch: dict[str, float]) -> dict[str, float]:
+    return {"off": switch["off_ms"], "on": switch["on_ms"]}
+
+
+def _cold_slope(rows: dict[str, Any], server: str) -> float:
+    """Of the line through cold prompts of 1 337 and 3 961 tokens."""
+    short, long = rows["cold, 1337 tokens"][server], rows["cold, 3961 tokens"][server]
+    return float(1000 * (long - short) / (3961 - 1337))
+
+
+def products() -> str:
+    """A layer's products of few rows, the library's and ours, each with the operator behind it."""
+    found = _read("products.json")
+    us = {(r["product"], r["rows"], r["by"], r.get("early")): r["us"] for r in found["rows"]}
+    names = {"qkv": "queries, keys, values", "output": "output", "gate_up": "gate and up", "down": "down"}
+    counts = (1, 24, 64)
+    head = ["product", *(text for n in counts for text in (f"{n} row{'s' * (n > 1)}: library", "ours"))]
+    rows = []
+    for name, title in names.items():
+        ours = [min(us[name, n, "ours", True], us[name, n, "ours", False]) for n in counts]
+        library = [us[name, n, "library", None] for n in counts]
+        rows.append((title, *(f"{value:.1f}" for pair in zip(library, ours, strict=True) for value in pair)))
+    return f"{found['gpu']}, torch {found['torch']}; microseconds a layer.\n\n{table(head, rows, num_named=1)}"
+
+
+def batch_invariance() -> str:
+    """What ``--deterministic`` gives and costs."""
+    found = _read("batch-invariance.json")
+    head = ("mode", "largest difference of a logit", "cold, 3 961 tokens, ms", "hit, ms", "decode step, ms")
+    rows = [
+        (
+            title,
+            f"{max(found[key]['differences'].values()):.2g}",
+            *(f"{found[key]['median_ms'][name]:.2f}" for name in ("cold", "hit", "decode")),
+        )
+        for key, title in (("default", "as usual"), ("deterministic", "`--deterministic`"))
+    ]
+    return table(head, rows, num_named=1)
+
+
+def agreement() -> str:
+    """The GPU's logits against transformers', and a real model's choices against float32 on the CPU."""
+    found = _read("agreement.json")
+    by_dtype: dict[str, list[dict[str, Any]]] = {}
+    for row in found["tiny"]:
+        by_dtype.setdefault(row["dtype"], []).append(row)
+    rows = [
+        (
+            f"{len(group)} tiny random models, {dtype}",
+            f"{max(row['relative_error'] for row in group):.1e}",
+            f"{100 * min(row['top_1_agreement'] for row in group):.1f} %",
+        )
+        for dtype, group in by_dtype.items()
+    ]
+    real = found["real"]
+    rows.append((f"{real['model']}, bfloat16, {real['tokens']} tokens", "–", f"{100 * real['top_1_agreement']:.1f} %"))
+    return table(("model", "relative error of the logits, worst", "same likeliest token, worst"), rows, num_named=1)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "gpu_seeds": seeds,
+    "gpu_products": products,
+    "gpu_batch_invariance": batch_invariance,
+    "gpu_agreement": agreement,
+}
