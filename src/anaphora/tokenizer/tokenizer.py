@@ -131,11 +131,14 @@ class Tokenizer:
         add_generation_prompt: bool = True,
         **template_kwargs: Any,
     ) -> list[int]:
-        """Ids of the rendered chat. The template writes all special tokens itself, so none are added."""
+        """Ids of the rendered chat. The template writes all special tokens itself, so none are added.
+
+        For whoever is alone here: all messages are remembered as one owner's.
+        """
         text = self.apply_chat_template(
             messages, tools=tools, add_generation_prompt=add_generation_prompt, **template_kwargs
         )
-        return self._encode(text, False)
+        return self.encode_rendered(text, Namespace("")).tolist()
 
     def token_text(self, token_id: int) -> str:
         """The text of one token alone; half a character shows as U+FFFD."""
