@@ -57,6 +57,11 @@ def parts(model: Path, out: Path) -> list[Part]:
         Part("agreement", f"-m benchmarks.gpu.agreement {out / 'agreement.json'}", 300),
         Part("batch_invariance", f"-m benchmarks.gpu.batch_invariance {model} {out / 'batch_invariance.json'}", 600),
         Part("hits_and_colds", f"{serving} --phases prefixes,decode --twice ours {servers[0]}", 600),
+        Part(
+            "hit_split",
+            f"-m benchmarks.gpu.serving.hit_split {model} {out / 'hit_split.json'} --load-format dummy",
+            200,
+        ),
         Part("clients_at_once", f"{serving} --phases bursts {' '.join(servers)}", 900),
         Part("host_path", f"-m benchmarks.serving.host_path {model} --out {out / 'host_path.json'}", 300),
         Part("front_ends", f"-m benchmarks.serving.front_ends {model} --out {out / 'front_ends.json'}", 600),

@@ -130,8 +130,33 @@ def agreement() -> str:
     return table(("model", "relative error of the logits, worst", "same likeliest token, worst"), rows, num_named=1)
 
 
+STAGES = (
+    ("the network and HTTP, in", "", "received"),
+    ("body, template, tokens, checks", "received", "handed over"),
+    ("to the engine's thread", "handed over", "stepping"),
+    ("look up, schedule", "stepping", "planning"),
+    ("plan, inputs, launch", "planning", "launched"),
+    ("the GPU, and back", "launched", "sampled"),
+    ("update, ledger", "sampled", "stepped"),
+    ("to the event loop, text, event", "stepped", "answering"),
+    ("HTTP and the network, out", "answering", "first token at the client"),
+)
+"""Name, and the stations between which it is."""
+
+
+def hit_split() -> str:
+    """Where the time of a hit went, one stage after the other."""
+    by_length = _read("hit_split.json")["ms"]
+    rows = [
+        (name, *(f"{ms[end] - ms.get(start, 0.0):.2f}" for ms in by_length.values())) for name, start, end in STAGES
+    ]
+    rows.append(("all", *(f"{ms['first token at the client']:.2f}" for ms in by_length.values())))
+    return table(("stage, ms", *(f"{int(length):,} tokens" for length in by_length)), rows, num_named=1)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "gpu_seeds": seeds,
+    "gpu_split": hit_split,
     "gpu_products": products,
     "gpu_batch_invariance": batch_invariance,
     "gpu_agreement": agreement,

@@ -1,0 +1,69 @@
+"""Where the time of a hit goes: one request after the other, stamped at its stations in the server.
+
+    python -m benchmarks.gpu.serving.hit_split MODEL OUT.json [FLAG OF THE SERVER ...]
+
+Client and server are two processes of one machine and read one monotonic clock. Milliseconds since the client began to
+send, medians over the requests of a length; the server runs in one process, since stations of several would need more
+hands. Stamps cost some microseconds each.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cpu.servers import Server
+from benchmarks.gpu.serving.client import Client
+from benchmarks.gpu.serving.prompts import Texts
+
+LENGTHS = (353, 3961, 16000)
+REQUESTS = 25
+
+
+def split(stamps: list[tuple[str, float]], sent_s: float, first_token_s: float) -> dict[str, float]:
+    """Milliseconds at which one request first passed each station."""
+    passed: dict[str, float] = {}
+    for station, at_s in stamps:
+        if sent_s <= at_s <= first_token_s:
+            passed.setdefault(station, 1000 * (at_s - sent_s))
+    return passed | {"first token at the client": 1000 * (first_token_s - sent_s)}
+
+
+def medians(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Of each station, in order."""
+    found = {name: statistics.median([row[name] for row in rows if name in row]) for row in rows for name in row}
+    return {name: round(value, 3) for name, value in sorted(found.items(), key=lambda pair: pair[1])}
+
+
+def main() -> None:
+    """See the module."""
+    model, out, *flags = sys.argv[1:]
+    work = Path(tempfile.mkdtemp(prefix="hit-split-"))
+    options = f"serve {model} --no-access-log --port {{port}} {' '.join(flags)}"
+    command = f"{sys.executable} -m benchmarks.gpu.serving.traced_server {work / 'stamps.json'} {options}"
+    server, texts = Server("traced", command, work / "server.log"), Texts(Path(model))
+    requests: list[tuple[int, float, float]] = []
+    server.start()
+    try:
+        client = Client(server.port, server.model())
+        for length in LENGTHS:
+            system = texts.text(length, "document")
+            client.ask(system, "before", max_tokens=1)
+            for number in range(REQUESTS):
+                reply = client.ask(system, texts.question(f"question {number}"), max_tokens=1)
+                requests.append((length, reply.sent_s, reply.first_token_s))
+    finally:
+        server.stop()
+    stamps: list[Any] = json.loads((work / "stamps.json").read_text())
+    found = {
+        length: medians([split(stamps, sent, first) for of, sent, first in requests if of == length])
+        for length in LENGTHS
+    }
+    Path(out).write_text(json.dumps({"flags": flags, "requests": REQUESTS, "ms": found}, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
