@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from anaphora.lab.arms import Mechanism
 from anaphora.lab.report import figure_files, write_report
 from anaphora.lab.report.presentations import answer
 from anaphora.lab.report.tables import plain_rows
-from anaphora.lab.report.words import interval, percent, signed_percent
+from anaphora.lab.report.words import interval, model_name, percent, signed_percent
 from anaphora.traces.records import RECORDS_FILE, CounterReading, RecordWriter, RequestRecord, RunHeader
 from tests.lab.records import record
 
@@ -129,6 +130,17 @@ def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
         "again",
     ):
         assert heading in text
+
+
+@pytest.mark.parametrize(("model", "name"), [("/models/some.gguf", "some.gguf"), ("org/some-model", "org/some-model")])
+def test_a_model_that_is_called_by_its_path_is_shown_without_it(model: str, name: str) -> None:
+    assert model_name({"model": model}) == name
+
+
+def test_words_in_front_say_why_there_is_no_salt() -> None:
+    assert Mechanism.SALT.proof_in_words("it missed") == ["Proved beforehand: it missed."]
+    assert Mechanism.NONCE.proof_in_words("it is ignored") == ["A salt cannot do it here: it is ignored."]
+    assert Mechanism.FLAG.proof_in_words("") == []
 
 
 def test_a_loss_is_printed_as_a_loss(tmp_path: Path) -> None:

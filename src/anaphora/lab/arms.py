@@ -39,6 +39,12 @@ class Mechanism(StrEnum):
             Mechanism.RESET: "a reset of the whole prefix cache before every request",
         }[self]
 
+    def proof_in_words(self, seen: str) -> list[str]:
+        """What was ``seen`` beforehand as sentences: that it works or, of words in front, why nothing better does."""
+        if not seen:
+            return []
+        return [f"A salt cannot do it here: {seen}." if self is Mechanism.NONCE else f"Proved beforehand: {seen}."]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:

@@ -9,7 +9,7 @@ from anaphora.errors import TargetError
 from anaphora.lab.arms import ArmsProof, Mechanism, Round, Trial, in_blocks, interleaved, prove_salt
 from anaphora.lab.experiments.base import Planner
 from anaphora.lab.options import BenchOptions
-from anaphora.lab.prediction import expect
+from anaphora.lab.prediction import block_size_of, expect
 from anaphora.lab.resets import prove_reset, with_resets
 from anaphora.lab.runner import Expected
 from anaphora.lab.targets.base import ChatRequest, PromptTokenizer, Target
@@ -65,11 +65,11 @@ async def make_plan(
         return texts.system_prompt(prompts.edition(f"sample/{num_units}"), num_units)
 
     count, exact = await token_counter(target, tokenizer, sample)
-    planner = Planner(prompts, count, max_model_len, note)
+    cache = await target.cache_settings()
+    planner = Planner(prompts, count, max_model_len, note, block_size_of(cache))
     rounds = [await settings.rounds(planner) for settings in options.experiments]
     rounds, asked_for_tools = await without_refused_tools(rounds, target, run_id, note)
     trials = [trial for own in rounds for trial in _ordered(own, proof.mechanism, options.seed)]
-    cache = await target.cache_settings()
     warmups = _warmups(prompts)
     earlier = [_warmup("on", request) for request in (*asked_before, *proof.asked, *asked_for_tools)]
     sent = [*earlier, *warmups, *trials]

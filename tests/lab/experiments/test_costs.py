@@ -15,7 +15,7 @@ from anaphora.lab.report.presentations import answer, tables_of
 from anaphora.lab.report.token_costs import costs_sentence
 from anaphora.lab.results import results_of
 from anaphora.lab.token_costs import TERMS
-from tests.lab.fake_bench import bench
+from tests.lab.fake_bench import Listener, bench
 from tests.lab.fakes import FakeServing, FakeTarget
 
 FEW = BenchOptions(experiments=(CostsSettings(prefixes=(0, 64, 256), endings=(32, 128), steps=10, repeats=3),))
@@ -44,6 +44,19 @@ def test_planted_costs_and_steps_are_found(tmp_path: Path, arms: str) -> None:
     assert len(set(lengths)) == len(lengths) == 10  # a repeat hits no more than the first time did
     hit = found["hit_rate_percent"]
     assert hit["usage"] == hit["metrics"] == hit["predicted"]
+
+
+def test_the_staircase_spans_two_blocks_of_whatever_size_the_target_has(tmp_path: Path) -> None:
+    """vLLM's blocks on a CPU have 128 tokens."""
+    run, _ = bench(tmp_path, FEW, main=FakeServing(block_size=128))
+    assert results_of(run)["experiments"]["costs"]["staircase"]["step_tokens"] == 128
+
+
+def test_a_cache_without_blocks_has_no_staircase(tmp_path: Path) -> None:
+    listener = Listener()
+    run, _ = bench(tmp_path, FEW, listener, main=FakeServing(block_size=1))
+    assert not results_of(run)["experiments"]["costs"]["staircase"]["rows"]
+    assert any("no blocks for a staircase" in note for note in listener.notes)
 
 
 @pytest.mark.draws
@@ -126,6 +139,13 @@ def test_the_square_is_told_with_its_sign(squared: float, said: str) -> None:
     terms = {name: {"value": 1.0, "interval": None} for name in TERMS}
     terms["computed_squared_ms_per_ktoken2"]["value"] = squared
     assert said in costs_sentence({"terms": terms})
+
+
+def test_a_cost_that_noise_hides_is_not_told_as_one() -> None:
+    terms = {name: {"value": -1.0, "interval": {"low": -9.0, "high": 7.0}} for name in TERMS}
+    assert costs_sentence({"terms": terms}) == (
+        "What a computed prompt token costs is lost in the noise: every 1,000 of them −1.0 ms (−9.0 to 7.0 at 95%)."
+    )
 
 
 @pytest.mark.parametrize(

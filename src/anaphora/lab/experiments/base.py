@@ -24,6 +24,8 @@ class Planner:
     count: CountTokens
     max_model_len: int | None
     note: Callable[[str], None]
+    block_size: int = 1
+    """Of the target's cache in tokens, as it publishes it, else the usual one."""
 
     def fits(self, prefix_tokens: int, output_tokens: int = 1) -> bool:
         """Whether the context has room for such a prefix, the template, a question, and the answer."""

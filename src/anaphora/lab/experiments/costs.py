@@ -7,6 +7,7 @@ requests go with caching on and have one output token; what is new in them is ne
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, ClassVar
 
 from anaphora.errors import ConfigError
@@ -22,7 +23,8 @@ from anaphora.lab.witnesses import hit_rates
 from anaphora.traces.records import Phase, RequestRecord
 
 STAIRCASE = "staircase"
-_UNITS_PER_STEP = 4
+_LEAST_UNITS_PER_STEP = 4
+_BLOCKS_IN_STAIRCASE = 2
 _GOOD_R2 = 0.98
 
 
@@ -53,29 +55,40 @@ class CostsSettings(ExperimentSettings):
             raise ConfigError("too few lengths fit the context: give smaller --prefixes and --endings")
         maker = _Maker(planner)
         units = {length: await planner.units(length) for length in {n for cell in fitting for n in cell} - {0}} | {0: 0}
-        base = min((prefix for prefix, _ in fitting if prefix), default=0) if self.steps else 0
+        has_steps = self.steps > 0 and planner.block_size > 1
+        if self.steps and not has_steps:
+            planner.note("the cache goes token by token: there are no blocks for a staircase to show")
+        base = min((prefix for prefix, _ in fitting if prefix), default=0) if has_steps else 0
         fills = [
             (maker.trial("first", prefix, 0, "fill", units[prefix], units[self.endings[0]]),)
             for prefix in sorted({prefix for prefix, _ in fitting if prefix})
         ]
-        if base:
-            fills.append((maker.trial("first", base, 0, STAIRCASE, units[base] + self.steps * _UNITS_PER_STEP, 0),))
-        return [
-            *fills,
-            *(self._round(maker, number, fitting, units, base) for number in range(1, self.repeats + 1)),
-        ]
+        cuts = self._cuts(units[base], planner.block_size) if base else []
+        if cuts:
+            fills.append((maker.trial("first", base, 0, STAIRCASE, cuts[-1] + _LEAST_UNITS_PER_STEP, 0),))
+        numbers = range(1, self.repeats + 1)
+        return [*fills, *(self._round(maker, number, fitting, units, base, cuts) for number in numbers)]
+
+    def _cuts(self, num_units: int, block_size: int) -> list[int]:
+        """Where the staircase's text is cut: evenly, and over so many blocks that a step must be seen. A unit is a
+        token or more."""
+        width = max(_LEAST_UNITS_PER_STEP, ceil(_BLOCKS_IN_STAIRCASE * block_size / self.steps))
+        return [num_units + cut * width for cut in range(self.steps)]
 
     def _round(
-        self, maker: "_Maker", number: int, cells: Sequence[tuple[int, int]], units: dict[int, int], base: int
+        self,
+        maker: "_Maker",
+        number: int,
+        cells: Sequence[tuple[int, int]],
+        units: dict[int, int],
+        base: int,
+        cuts: Sequence[int],
     ) -> Round:
         grid = [
             maker.trial("measured", prefix, number, f"{prefix} + {ending}", units[prefix], units[ending])
             for prefix, ending in cells
         ]
-        cuts = range(self.steps) if base else ()
-        steps = [
-            maker.trial("measured", base, number, STAIRCASE, units[base] + cut * _UNITS_PER_STEP, 0) for cut in cuts
-        ]
+        steps = [maker.trial("measured", base, number, STAIRCASE, cut, 0) for cut in cuts]
         return (*grid, *steps)
 
 

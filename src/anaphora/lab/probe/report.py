@@ -19,6 +19,7 @@ from anaphora.lab.probe.settings import StepCost
 from anaphora.lab.probe.tables import findings_table, how_sure, label
 from anaphora.lab.report.figure_files import keep_figure
 from anaphora.lab.report.languages import ENGLISH, Language
+from anaphora.lab.report.words import model_name
 from anaphora.report.figures import html_figure
 from anaphora.report.language import table_in
 from anaphora.report.page import document, foldable_table, html_table, section
@@ -64,7 +65,7 @@ class ProbeReport:
         """The files of the folder."""
         text = json.dumps(self.as_json(), ensure_ascii=False, indent=1, allow_nan=False)
         (folder / JSON_FILE).write_text(text + "\n", "utf-8")
-        drawn = figure.steps_figure(self.log, f"Shared and reused: {self.target['model']}")
+        drawn = figure.steps_figure(self.log, f"Shared and reused: {model_name(self.target)}")
         svg = "" if drawn is None else keep_figure(drawn, folder / figure.NAME, self.language)
         (folder / PAGE_FILE).write_text(self.page(svg), "utf-8")
 
@@ -108,7 +109,7 @@ class ProbeReport:
         }
         server = f"{self.target['kind']} {self.target['version'] or ''}".strip()
         when = self.started_at[:16].replace("T", " ")
-        title = f"The prefix cache behind {self.target['model']}"
+        title = f"The prefix cache behind {model_name(self.target)}"
         return document(
             say(title),
             say(f"{when} UTC · server: {server} · found from outside"),

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from anaphora.lab.options import STARTED_FOR_THE_RUN
+from anaphora.lab.report.words import model_name
 from anaphora.report.colours import OFF, ON
 
 COLOURS = {"off": OFF, "on": ON}
@@ -26,4 +27,4 @@ def subtitle(results: Mapping[str, Any]) -> str:
     environment, target = results["environment"], results["target"]
     is_here = target.get("base_url") == STARTED_FOR_THE_RUN
     place = f"{environment['num_cpus']} × {environment['processor']}" if is_here else ""
-    return " · ".join(part for part in (str(results["target"]["model"]), place) if part)
+    return " · ".join(part for part in (model_name(results["target"]), place) if part)

@@ -13,6 +13,7 @@ from anaphora.lab.report.languages import ENGLISH, Language
 from anaphora.lab.report.presentations import answer, figures_of, presented, tables_of
 from anaphora.lab.report.tables import plain_rows
 from anaphora.lab.report.witnesses import EXPLANATION, arms_table, disagreements_table, rates_table
+from anaphora.lab.report.words import model_name
 from anaphora.report.figures import html_figure
 from anaphora.report.language import Say, english, table_in
 from anaphora.report.page import document, foldable_table, html_table, section
@@ -46,7 +47,7 @@ def page(results: Mapping[str, Any], figures: Mapping[str, str], *, language: La
         "How to make this again": _again(results, say),
     }
     return document(
-        say(f"Prefix caching on {results['target']['model']}"),
+        say(f"Prefix caching on {model_name(results['target'])}"),
         say(when_and_where(results)),
         [section(say(title), body) for title, body in sections.items() if body],
         language=language.code,
@@ -66,11 +67,10 @@ def _asked(results: Mapping[str, Any], say: Say) -> str:
     mechanism = Mechanism(settings["mechanism"])
     questions = "".join(f"<li>{escape(say(presentation.question))}</li>" for _, presentation, _ in presented(results))
     turns = "in blocks on, off, off, on" if mechanism is Mechanism.FLAG else "request by request, in random order"
-    proof = settings["mechanism_proof"]
     has_off = any(one["arm"] == "off" for one in results["witnesses"]["arms"])
     about_off = [
         f"“Off” is {mechanism.off_means}.",
-        *([f"Proved beforehand: {proof}."] if proof else []),
+        *mechanism.proof_in_words(settings["mechanism_proof"]),
         f"The arms took turns {turns}.",
     ]
     facts = [

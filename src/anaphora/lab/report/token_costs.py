@@ -70,6 +70,9 @@ def costs_sentence(fit: Mapping[str, Any]) -> str:
     """What a token costs, with intervals."""
     terms = fit["terms"]
     computed, cached, fixed = (terms[name] for name in ("computed_ms_per_ktoken", "cached_ms_per_ktoken", "fixed_ms"))
+    if computed["interval"] is not None and computed["interval"]["low"] <= 0:
+        told = f"{ms(computed['value'])} ms ({interval(computed['interval'])} at 95%)"
+        return f"What a computed prompt token costs is lost in the noise: every 1,000 of them {told}."
     squared = terms["computed_squared_ms_per_ktoken2"]["value"]
     sign = "plus" if squared > 0 else "minus"
     bent = f" {sign} {ms(abs(squared))} ms times the square of these thousands" if abs(squared) >= 0.05 else ""

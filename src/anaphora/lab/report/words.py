@@ -1,9 +1,16 @@
 """Numbers and findings in words; every page and table says them the same way."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 UNKNOWN = "unknown"
+
+
+def model_name(target: Mapping[str, Any]) -> str:
+    """The model's name for titles: of a file or folder, which some servers call it by, the last part of its path."""
+    name = str(target["model"])
+    return PurePath(name).name if name.startswith("/") else name
 
 
 def ms(value: float | None) -> str:

@@ -10,6 +10,7 @@ from anaphora.lab.load.report.tables import details_of, tables_of, witnesses_tab
 from anaphora.lab.load.report.words import answer, limits_text
 from anaphora.lab.report.languages import ENGLISH, Language
 from anaphora.lab.report.page import environment_table, paragraph, trust_list, when_and_where
+from anaphora.lab.report.words import model_name
 from anaphora.report.figures import html_figure
 from anaphora.report.language import Say, table_in
 from anaphora.report.page import document, html_table, section
@@ -59,7 +60,7 @@ def load_page(results: Mapping[str, Any], figures: Mapping[str, str], language: 
         "How to make this again": _again(results, say),
     }
     return document(
-        say(f"Load on {results['target']['model']}"),
+        say(f"Load on {model_name(results['target'])}"),
         say(when_and_where(results)),
         [section(say(title), body) for title, body in sections.items() if body],
         language=language.code,
@@ -80,9 +81,10 @@ def _asked(results: Mapping[str, Any], say: Say) -> str:
         *([] if settings["exact_lengths"] else ["Prompt lengths were estimated, for want of the target's tokenizer."]),
         *([f"Limits: {limits_text(results['load']['slo'])}."] if results["load"]["slo"] else []),
     ]
+    mechanism = Mechanism(settings["mechanism"])
     arms = [
-        f"“Off” is {Mechanism(settings['mechanism']).off_means}.",
-        *([f"Proved beforehand: {settings['mechanism_proof']}."] if settings["mechanism_proof"] else []),
+        f"“Off” is {mechanism.off_means}.",
+        *mechanism.proof_in_words(settings["mechanism_proof"]),
         *_STAGES,
         *([f"The run was cut short and resumed, {num_resumed} times in all."] if num_resumed else []),
     ]
