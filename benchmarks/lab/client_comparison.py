@@ -13,7 +13,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ import numpy as np
 
 from anaphora.lab import environment
 from anaphora.lab.address import BaseUrl
-from anaphora.lab.calibration.calibrate import timed_server
+from anaphora.lab.calibration.server_process import timed_server
 from anaphora.lab.calibration.timed_server import Timing
+from anaphora.lab.calibration.timed_stream import TimedStream
 from anaphora.lab.http import HttpClient
-from anaphora.protocol.sse import DONE, EventStreamDecoder
 
 STREAMS = (1, 64, 256)
 ROUNDS = {1: 20, 64: 4, 256: 4}
@@ -33,27 +33,7 @@ PATH = "/v1/chat/completions"
 QUANTILES = {"median": 50, "p90": 90, "p99": 99}
 
 
-@dataclass
-class Stream:
-    """Errors of one answer's events, in nanoseconds."""
-
-    errors_ns: list[int] = field(default_factory=list)
-    num_at_once: int = 0
-    decoder: EventStreamDecoder = field(default_factory=EventStreamDecoder)
-
-    def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        pass
-
-    def feed(self, ns: int, piece: bytes) -> None:
-        for event in self.decoder.feed(piece):
-            if event.data == DONE:
-                continue
-            chunk = json.loads(event.data)
-            self.errors_ns += [ns - int(choice["delta"]["content"]) for choice in chunk["choices"]]
-            self.num_at_once = chunk.get("usage", {}).get("num_streams_at_once", self.num_at_once)
-
-
-Ask = Callable[[bytes, Stream], Awaitable[None]]
+Ask = Callable[[bytes, TimedStream], Awaitable[None]]
 
 
 async def compare(base: BaseUrl, num_streams: int) -> list[dict[str, Any]]:
@@ -69,7 +49,7 @@ async def compare(base: BaseUrl, num_streams: int) -> list[dict[str, Any]]:
             "ours": [_ours(client) for client in ours],
             "aiohttp": [_aiohttp(session)] * num_streams,
         }
-        found: dict[str, list[Stream]] = {name: [] for name in clients}
+        found: dict[str, list[TimedStream]] = {name: [] for name in clients}
         for asks in clients.values():  # warm both: connections stand, code is compiled
             await _together(asks, json.dumps({"timing": asdict(Timing(100.0 + num_streams, 2, 5.0))}).encode())
         for number in range(ROUNDS[num_streams]):
@@ -81,14 +61,14 @@ async def compare(base: BaseUrl, num_streams: int) -> list[dict[str, Any]]:
 
 
 def _ours(client: HttpClient) -> Ask:
-    async def ask(body: bytes, stream: Stream) -> None:
+    async def ask(body: bytes, stream: TimedStream) -> None:
         await client.exchange("POST", PATH, body=body, sink=stream)
 
     return ask
 
 
 def _aiohttp(session: aiohttp.ClientSession) -> Ask:
-    async def ask(body: bytes, stream: Stream) -> None:
+    async def ask(body: bytes, stream: TimedStream) -> None:
         async with session.post(PATH, data=body) as response:
             async for piece in response.content.iter_any():
                 stream.feed(time.monotonic_ns(), piece)
@@ -96,16 +76,16 @@ def _aiohttp(session: aiohttp.ClientSession) -> Ask:
     return ask
 
 
-async def _together(asks: Sequence[Ask], body: bytes) -> list[Stream]:
-    streams = [Stream() for _ in asks]
+async def _together(asks: Sequence[Ask], body: bytes) -> list[TimedStream]:
+    streams = [TimedStream() for _ in asks]
     await asyncio.gather(*(ask(body, stream) for ask, stream in zip(asks, streams, strict=True)))
-    reached = max(stream.num_at_once for stream in streams)
+    reached = max(stream.num_streams_at_once for stream in streams)
     if reached < len(asks):
         raise SystemExit(f"only {reached} of {len(asks)} streams ran at once: this machine is too busy")
     return streams
 
 
-def _row(name: str, num_streams: int, streams: Sequence[Stream]) -> dict[str, Any]:
+def _row(name: str, num_streams: int, streams: Sequence[TimedStream]) -> dict[str, Any]:
     first = np.array([stream.errors_ns[0] for stream in streams]) / 1e6
     every = np.array([error for stream in streams for error in stream.errors_ns]) / 1e6
     return {

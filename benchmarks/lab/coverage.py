@@ -1,204 +1,156 @@
 """Do the lab's intervals hold what they say? Runs with planted truths, through the analyses that reports are made by.
 
-    python -m benchmarks.lab.coverage [OUT.json] [--runs 100]
+    python -m benchmarks.lab.coverage [OUT.json] [--runs 100] [--sets 3]
+    python -m benchmarks.lab.coverage --over sockets [OUT.json] [--runs 100]
 
 Every parameter is planted, a run is made of seeded noise around it, the experiment's own ``analyse`` gives a value and
 an interval, and it is counted how often the interval holds the truth and how wide it is beside the width that follows
 from theory for the same design when the noise is known. Then pairs of runs are compared: with no difference, to count
-false alarms, and with one of 5 %, to count how often it is found.
+false alarms, and with one of 5 %, to count how often it is found. In virtual time runs come in sets of 100, each
+counted apart. Runs over sockets (:mod:`benchmarks.lab.over_sockets`) are kept one by one beside the counts, and gone on
+with if they were cut short.
 """
 
 import argparse
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.lab import planted
-from benchmarks.lab.planted import (
-    BLOCK_SIZE,
-    ENDING_OF_STAIRS,
-    ENDINGS,
-    LENGTHS,
-    PREFIXES,
-    STEP_TOKENS,
-    STEPS,
-    Noise,
-    Planted,
-)
+from benchmarks.lab import over_sockets, planted
+from benchmarks.lab.estimates import BETWEEN_ARMS, Estimate, arms_differ, differs, estimates_of
+from benchmarks.lab.planted import Noise, Planted, as_run
 
-from anaphora.lab import statistics
-from anaphora.lab.comparison.difference import difference
-from anaphora.lab.comparison.quantities import places, quantities_of
-from anaphora.lab.experiments import costs, gradient, switch
-from anaphora.lab.token_costs import TERMS
+from anaphora.lab.calibration.server_process import timed_server
 
-OUT = Path(__file__).parents[1] / "results" / "lab" / "coverage.json"
-REPEATS = 5
-QUESTIONS = 8
-SIGMA_MS, SIGMA = 4.0, 0.02
-NOISES: Mapping[str, Noise] = {
-    f"constant, {SIGMA_MS:g} ms": planted.constant(SIGMA_MS),
-    f"in proportion, {SIGMA:.0%}": planted.proportional(SIGMA),
-}
-TRUE = Planted()
-OFF_MS, ON_MS = 300.0, 45.0
+RESULTS = Path(__file__).parents[1] / "results" / "lab"
+OUT, OUT_OF_SOCKETS = RESULTS / "coverage.json", RESULTS / "coverage_sockets.json"
+TRUE, LINEAR = Planted(), Planted(squared_ms=0)
+NOISES = (Noise(constant_ms=4.0), Noise(share=0.02))
 EFFECT = 0.05
-EFFECT_NOISES = (0.01, 0.02, 0.03)
-BETWEEN_ARMS = "one run: switch, on against off"
-COMPARED: Mapping[str, tuple[str, str] | None] = {
-    "two runs: switch, median TTFT with caching on": ("switch.1500", "ttft_on_p50"),
-    "two runs: gradient, median TTFT at one length": (f"gradient.{LENGTHS[2]}", "ttft_on_p50"),
-    "two runs: gradient, slope with caching off": ("gradient", "slope_off"),
-    BETWEEN_ARMS: None,
-}
-_Z = 1.959964
+EFFECT_NOISES = (Noise(share=0.01), Noise(share=0.02), Noise(share=0.03))
 
-Estimate = tuple[str, float, float, dict[str, float]]
-"""Name, planted value, width by theory, and the interval found."""
+Row = dict[str, Any]
 
 
-def sigma_of(noise_name: str, time_ms: float) -> float:
-    """The noise's standard deviation at a time."""
-    return SIGMA_MS if noise_name.startswith("constant") else SIGMA * time_ms
+def coverage_of(seeds: Sequence[int], noise: Noise) -> list[list[Estimate]]:
+    """What the runs of these seeds find, parameter by parameter."""
+    found = []
+    for seed in seeds:
+        rng = np.random.default_rng((seed, NOISES.index(noise)))
+        records = [make(TRUE, noise, rng) for make in (planted.gradient, planted.costs, planted.switch)]
+        found.append(list(estimates_of([one for part in records for one in part], TRUE, noise, seed)))
+    return found
 
 
-def lines_of(noise_name: str, rng: np.random.Generator, seed: int) -> Iterator[Estimate]:
-    """Slopes and intercepts of a gradient; the truth is the line through the times without noise."""
-    found = gradient.analyse(planted.gradient(TRUE, NOISES[noise_name], rng, repeats=REPEATS), seed=seed)
-    tokens = np.array(LENGTHS, dtype=float)
-    for arm in ("off", "on"):
-        cached = np.array([planted.cached_of(length) if arm == "on" else 0 for length in LENGTHS], dtype=float)
-        times = np.array([TRUE.ttft_ms(n - c, c) for n, c in zip(tokens, cached, strict=True)])
-        slope, intercept = statistics.lines_through(tokens, times)
-        design = np.column_stack([tokens / 1000, np.ones_like(tokens)])
-        weights = np.linalg.pinv(design)
-        variances = np.array([sigma_of(noise_name, time) ** 2 for time in times]) / REPEATS
-        widths = 2 * _Z * np.sqrt(weights**2 @ variances)
-        line = found["fit"][arm]
-        yield f"slope, {arm}", float(slope), float(widths[0]), line["slope_interval"]
-        yield f"intercept, {arm}", float(intercept), float(widths[1]), line["intercept_interval"]
+def coverage_rows(runs: Sequence[Sequence[Estimate]], noise: Noise, num_sets: int) -> list[Row]:
+    """One row for each parameter; of ``num_covered`` one number for each set of runs."""
+    return [
+        {
+            "parameter": of_one[0].name,
+            "noise": noise.name,
+            "num_runs": len(runs) // num_sets,
+            "num_covered": _by_set([one.covers for one in of_one], num_sets),
+            "median_width_over_theory": round(float(np.median([one.width_over_theory for one in of_one])), 3),
+        }
+        for of_one in zip(*runs, strict=True)
+    ]
 
 
-def costs_of(noise_name: str, rng: np.random.Generator, seed: int) -> Iterator[Estimate]:
-    """The two-variable fit and the block step."""
-    found = costs.analyse(planted.costs(TRUE, NOISES[noise_name], rng, repeats=REPEATS), seed=seed)
-    truths = (TRUE.fixed_ms, TRUE.computed_ms, TRUE.cached_ms, TRUE.squared_ms)
-    cells = [(ending, prefix) for prefix in PREFIXES for ending in ENDINGS for _ in range(REPEATS)]
-    design = np.array([(1, n / 1000, m / 1000, (n / 1000) ** 2) for n, m in cells])
-    widths = _least_width(design, np.array([sigma_of(noise_name, TRUE.ttft_ms(n, m)) for n, m in cells]))
-    for name, truth, width in zip(TERMS, truths, widths, strict=True):
-        yield name, truth, float(width), found["two_variable"]["terms"][name]["interval"]
-    lengths = [512 + STEP_TOKENS * step for step in range(STEPS) for _ in range(REPEATS)]
-    stairs = np.array([(1, n + ENDING_OF_STAIRS, n // BLOCK_SIZE) for n in lengths], dtype=float)
-    sigma = sigma_of(noise_name, TRUE.ttft_ms(ENDING_OF_STAIRS + BLOCK_SIZE / 2, lengths[0]))
-    width = _least_width(stairs, np.full(len(lengths), sigma))[2]
-    yield "block step", TRUE.step_ms, float(width), found["staircase"]["step_ms_interval"]
-
-
-def medians_of(noise_name: str, rng: np.random.Generator, seed: int) -> Iterator[Estimate]:
-    """The medians of a switch, and the reduction between them."""
-    records = planted.switch(OFF_MS, ON_MS, NOISES[noise_name], rng, questions=QUESTIONS)
-    found = switch.analyse(records, seed=seed)
-    per_median = np.sqrt(np.pi / 2 / (QUESTIONS - 1))
-    off, on = (per_median * sigma_of(noise_name, time) for time in (OFF_MS, ON_MS))
-    yield "median TTFT, off", OFF_MS, float(2 * _Z * off), found["off"]["ttft_ms_interval"]
-    yield "median TTFT, on", ON_MS, float(2 * _Z * on), found["on"]["ttft_ms_interval"]
-    ratio = ON_MS / OFF_MS
-    width = 2 * _Z * ratio * 100 * np.hypot(off / OFF_MS, on / ON_MS)
-    yield "reduction", (1 - ratio) * 100, float(width), found["reduction_percent_interval"]["ttft"]
-
-
-def _least_width(design: np.ndarray[Any, Any], sigmas: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Full widths at 95 % of the best linear estimate when every standard deviation is known."""
-    weighted = design / sigmas[:, None]
-    return np.asarray(2 * _Z * np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted))))
-
-
-def coverage(num_runs: int) -> list[dict[str, Any]]:
-    """One row for each parameter and kind of noise."""
-    rows = []
-    for number, noise_name in enumerate(NOISES):
-        covered: dict[str, list[bool]] = {}
-        ratios: dict[str, list[float]] = {}
-        for seed in range(num_runs):
-            for part, estimates in enumerate((lines_of, costs_of, medians_of)):
-                rng = np.random.default_rng((seed, number, part))
-                for name, truth, width, interval in estimates(noise_name, rng, seed):
-                    covered.setdefault(name, []).append(interval["low"] <= truth <= interval["high"])
-                    ratios.setdefault(name, []).append((interval["high"] - interval["low"]) / width)
-        rows += [
-            {
-                "parameter": name,
-                "noise": noise_name,
-                "num_runs": num_runs,
-                "num_covered": sum(covered[name]),
-                "median_width_over_theory": round(float(np.median(ratios[name])), 3),
-            }
-            for name in covered
-        ]
-    return rows
-
-
-def effects(num_runs: int) -> list[dict[str, Any]]:
-    """How often a difference is called more than chance: where there is none, and where there are 5 %."""
+def effect_rows(calls: Sequence[Mapping[str, bool]], noise: Noise, effect: float, num_sets: int) -> list[Row]:
+    """How often a difference is called more than chance."""
     return [
         {
             "compared": name,
             "planted_effect_percent": 100 * effect,
-            "noise_percent": 100 * sigma,
-            "num_runs": num_runs,
-            "num_called": sum(_calls(sigma, effect, seed)[name] for seed in range(num_runs)),
+            "noise": noise.name,
+            "num_runs": len(calls) // num_sets,
+            "num_called": _by_set([call[name] for call in calls], num_sets),
         }
-        for sigma in EFFECT_NOISES
-        for effect in (0.0, EFFECT)
-        for name in COMPARED
+        for name in calls[0]
     ]
 
 
-@cache
-def _calls(sigma: float, effect: float, seed: int) -> Mapping[str, bool]:
+def _by_set(flags: Sequence[bool], num_sets: int) -> list[int]:
+    return [int(sum(part)) for part in np.array(flags).reshape(num_sets, -1)]
+
+
+def called(noise: Noise, effect: float, seed: int) -> Mapping[str, bool]:
     """What is called a difference: between two runs, the second slower by ``effect`` throughout, and between arms."""
-    noise, rng = planted.proportional(sigma), np.random.default_rng((seed, int(1e4 * sigma), int(1e4 * effect)))
-    factor = 1 + effect
-    true = Planted(squared_ms=0)
-    slower = Planted(true.fixed_ms * factor, true.computed_ms * factor, true.cached_ms * factor, 0)
-    a = [*planted.switch(OFF_MS, ON_MS, noise, rng), *planted.gradient(true, noise, rng)]
-    b = [*planted.switch(OFF_MS, ON_MS * factor, noise, rng), *planted.gradient(slower, noise, rng)]
-    one, other = (quantities_of(places(planted.as_run(records, "r"))) for records in (a, b))
-    called = {
-        name: difference(one[key], other[key], seed=seed).is_chance is False for name, key in COMPARED.items() if key
+    rng = np.random.default_rng((seed, round(1e4 * noise.share), round(1e4 * effect)))
+    a, b = (
+        as_run([*planted.switch(true, noise, rng), *planted.gradient(true, noise, rng)], "r")
+        for true in (LINEAR, LINEAR.slower(effect))
+    )
+    arms = planted.switch(LINEAR.gaining(effect), noise, rng)
+    return {**differs(a, b, seed), BETWEEN_ARMS: arms_differ(arms, seed)}
+
+
+def in_virtual_time(num_runs: int, num_sets: int) -> dict[str, list[Row]]:
+    """Both tables."""
+    seeds = range(num_runs * num_sets)
+    covered = [coverage_rows(coverage_of(seeds, noise), noise, num_sets) for noise in NOISES]
+    effects = [
+        effect_rows([called(noise, effect, seed) for seed in seeds], noise, effect, num_sets)
+        for noise in EFFECT_NOISES
+        for effect in (0.0, EFFECT)
+    ]
+    return {"coverage": list(chain(*covered)), "effects": list(chain(*effects))}
+
+
+def of_socket_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Both tables from the raw rows of :mod:`benchmarks.lab.over_sockets`."""
+    runs = [[Estimate(**one) for one in row["estimates"]] for row in rows]
+    effects = [
+        effect_rows([row[key] for row in rows], over_sockets.NOISE, effect, 1)
+        for key, effect in (("called_without_effect", 0.0), ("called_with_effect", EFFECT))
+    ]
+    return {
+        "planted": asdict(over_sockets.TRUE),
+        "median_transport_ms": float(np.median([row["transport_ms"] for row in rows])),
+        "coverage": coverage_rows(runs, over_sockets.NOISE, 1),
+        "effects": list(chain(*effects)),
     }
-    arms = switch.analyse(planted.switch(OFF_MS, OFF_MS * (1 - effect), noise, rng), seed=seed)
-    interval = arms["reduction_percent_interval"]["ttft"]
-    return {**called, BETWEEN_ARMS: not interval["low"] <= 0 <= interval["high"]}
+
+
+async def run_over_sockets(raw: Path, num_runs: int) -> list[dict[str, Any]]:
+    """The rows of ``raw``, and behind them those of the seeds that it lacks."""
+    rows = [json.loads(line) for line in raw.read_text("utf-8").splitlines()] if raw.exists() else []
+    async with timed_server(over_sockets.SERVER) as base:
+        for seed in range(len(rows), num_runs):
+            rows.append(await over_sockets.measured(base, seed, EFFECT))
+            with raw.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
+    return rows[:num_runs]
 
 
 def main() -> None:
     """Count, and write."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("out", nargs="?", type=Path, default=OUT)
+    parser.add_argument("out", nargs="?", type=Path)
+    parser.add_argument("--over", choices=("virtual", "sockets"), default="virtual")
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--sets", type=int, default=3)
     options = parser.parse_args()
-    rows, calls = coverage(options.runs), effects(options.runs)
-    found = {
-        "what": "intervals at 95 % of the lab's own analyses on planted records, in virtual time",
-        "command": f"python -m benchmarks.lab.coverage --runs {options.runs}",
-        "design": {
-            "lengths": LENGTHS,
-            "repeats": REPEATS,
-            "questions": QUESTIONS,
-            "prefixes": PREFIXES,
-            "endings": ENDINGS,
-        },
-        "coverage": rows,
-        "effects": calls,
+    out = options.out or (OUT if options.over == "virtual" else OUT_OF_SOCKETS)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if options.over == "virtual":
+        words = f"--runs {options.runs} --sets {options.sets}"
+        found = in_virtual_time(options.runs, options.sets)
+    else:
+        words = f"--over sockets --runs {options.runs}"
+        found = of_socket_runs(asyncio.run(run_over_sockets(out.with_suffix(".jsonl"), options.runs)))
+    what = {"virtual": "planted records, in virtual time", "sockets": "runs over loopback sockets with planted times"}
+    about = {
+        "what": f"intervals at 95 % of the lab's own analyses on {what[options.over]}",
+        "command": f"python -m benchmarks.lab.coverage {words}",
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    for row in (*rows, *calls):
+    out.write_text(json.dumps({**about, **found}, indent=1) + "\n", "utf-8")
+    for row in (*found["coverage"], *found["effects"]):
         print(*row.values(), sep=" · ")
 
 

@@ -1,10 +1,10 @@
-"""Records of runs whose truth is known: TTFT = fixed + a · computed + b · cached + c · computed², and seeded noise.
+"""What is planted: TTFT = fixed + a · computed + b · cached + c · computed², noise around it, and records of such runs.
 
 The cache is one of whole blocks; times are written into records as the client would stamp them, without a server.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,9 +15,8 @@ BLOCK_SIZE = 16
 LENGTHS = (280, 536, 1048, 2072, 3096)
 PREFIXES, ENDINGS = (0, 512, 1024, 2048), (32, 256, 1024)
 STEPS, STEP_TOKENS, ENDING_OF_STAIRS = 12, 4, 40
-
-Noise = Callable[[np.random.Generator, float], float]
-"""A time as it is measured, from the true one in milliseconds."""
+REPEATS, QUESTIONS = 6, 8
+SWITCH_TOKENS = 1530
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +43,39 @@ class Planted:
         """What one block more in the cache takes off, but for the quadratic part."""
         return (self.computed_ms - self.cached_ms) * BLOCK_SIZE / 1000
 
+    def slower(self, share: float) -> "Planted":
+        """Everything takes so much longer."""
+        factor = 1 + share
+        return Planted(
+            self.fixed_ms * factor, self.computed_ms * factor, self.cached_ms * factor, self.squared_ms * factor
+        )
 
-def constant(sigma_ms: float) -> Noise:
-    """The same noise whatever the time."""
-    return lambda rng, time: float(rng.normal(time, sigma_ms))
+    def gaining(self, share: float) -> "Planted":
+        """Linear, and cached tokens so cheap that the switch's prompt takes ``share`` less with caching on."""
+        cached = cached_of(SWITCH_TOKENS)
+        plain = replace(self, squared_ms=0.0)
+        return replace(plain, cached_ms=plain.computed_ms - share * plain.ttft_ms(SWITCH_TOKENS, 0) / cached * 1000)
 
 
-def proportional(sigma: float) -> Noise:
-    """Noise that grows with the time."""
-    return lambda rng, time: time * float(rng.normal(1, sigma))
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Normal; its standard deviation is ``constant_ms`` plus a ``share`` of the time."""
+
+    constant_ms: float = 0.0
+    share: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"in proportion, {self.share:.0%}" if self.share else f"constant, {self.constant_ms:g} ms"
+
+    def sigma_ms(self, time_ms: float) -> float:
+        """The standard deviation at a time."""
+        return self.constant_ms + self.share * time_ms
+
+    def around(self, time_ms: float, rng: np.random.Generator) -> float:
+        """The time as it comes out once."""
+        return float(rng.normal(time_ms, self.sigma_ms(time_ms)))
 
 
 def cached_of(length: int) -> int:
@@ -60,39 +83,34 @@ def cached_of(length: int) -> int:
     return (length - 1) // BLOCK_SIZE * BLOCK_SIZE
 
 
-def gradient(planted: Planted, noise: Noise, rng: np.random.Generator, *, repeats: int = 5) -> list[RequestRecord]:
+def gradient(planted: Planted, noise: Noise, rng: np.random.Generator) -> list[RequestRecord]:
     """Each length in both arms."""
-    records = []
-    for length in LENGTHS:
-        for index in range(1, repeats + 1):
-            for arm, cached in _arms(length):
-                time = noise(rng, planted.ttft_ms(length - cached, cached))
-                records.append(_record("gradient", arm, length, index, f"{length}-token prefix", length, cached, time))
-    return records
+    return [
+        _record("gradient", arm, length, index, f"{length}-token prefix", length, cached, planted, noise, rng)
+        for length in LENGTHS
+        for index in range(1, REPEATS + 1)
+        for arm, cached in _arms(length)
+    ]
 
 
-def costs(planted: Planted, noise: Noise, rng: np.random.Generator, *, repeats: int = 5) -> list[RequestRecord]:
+def costs(planted: Planted, noise: Noise, rng: np.random.Generator) -> list[RequestRecord]:
     """Cached prefixes times new endings, and the staircase."""
     grid = [(f"{prefix} + {ending}", prefix, ending) for prefix in PREFIXES for ending in ENDINGS]
     lengths = [512 + STEP_TOKENS * step for step in range(STEPS)]
     stairs = [(STAIRCASE, n // BLOCK_SIZE * BLOCK_SIZE, ENDING_OF_STAIRS + n % BLOCK_SIZE) for n in lengths]
-    records = []
-    for index in range(1, repeats + 1):
-        for label, cached, computed in (*grid, *stairs):
-            time = noise(rng, planted.ttft_ms(computed, cached))
-            records.append(_record("costs", "on", cached, index, label, cached + computed, cached, time))
-    return records
-
-
-def switch(
-    off_ms: float, on_ms: float, noise: Noise, rng: np.random.Generator, *, questions: int = 8
-) -> list[RequestRecord]:
-    """Short questions behind one prompt; the first of each arm fills the cache and is in no statistic."""
-    arms: tuple[tuple[Arm, float, int], ...] = (("off", off_ms, 0), ("on", on_ms, 1520))
     return [
-        _record("switch", arm, 1500, index, f"question {index}", 1530, cached, noise(rng, time), first=index == 1)
-        for index in range(1, questions + 1)
-        for arm, time, cached in arms
+        _record("costs", "on", cached, index, label, cached + computed, cached, planted, noise, rng)
+        for index in range(1, REPEATS + 1)
+        for label, cached, computed in (*grid, *stairs)
+    ]
+
+
+def switch(planted: Planted, noise: Noise, rng: np.random.Generator) -> list[RequestRecord]:
+    """Short questions behind one prompt; the first of each arm fills the cache and is in no statistic."""
+    return [
+        _record("switch", arm, 1500, index, f"question {index}", SWITCH_TOKENS, cached, planted, noise, rng)
+        for index in range(1, QUESTIONS + 1)
+        for arm, cached in _arms(SWITCH_TOKENS)
     ]
 
 
@@ -121,16 +139,16 @@ def _record(
     label: str,
     length: int,
     cached: int,
-    ttft_ms: float,
-    *,
-    first: bool = False,
+    planted: Planted,
+    noise: Noise,
+    rng: np.random.Generator,
 ) -> RequestRecord:
     sent = 1_000_000_000
-    token = sent + round(ttft_ms * 1e6)
+    token = sent + round(noise.around(planted.ttft_ms(length - cached, cached), rng) * 1e6)
     return RequestRecord(
         experiment=experiment,
         arm=arm,
-        phase="first" if first else "measured",
+        phase="first" if experiment == "switch" and index == 1 else "measured",
         group=group,
         index=index,
         label=label,

@@ -184,8 +184,11 @@ Route = Callable[[Mapping[str, Any], Mapping[str, str]], Canned]
 
 
 @asynccontextmanager
-async def serving_at(routes: Mapping[str, Route], tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """A raw HTTP/1.1 server on a free port of the loopback interface; ``routes`` are named ``METHOD /path``."""
+async def serving_at(
+    routes: Mapping[str, Route], tls: ssl.SSLContext | None = None, port: int = 0
+) -> AsyncIterator[int]:
+    """A raw HTTP/1.1 server on a port of the loopback interface, by default a free one; ``routes`` are named
+    ``METHOD /path``."""
 
     writers: set[asyncio.StreamWriter] = set()
 
@@ -207,7 +210,7 @@ async def serving_at(routes: Mapping[str, Route], tls: ssl.SSLContext | None = N
         finally:
             writer.close()
 
-    server = await asyncio.start_server(talk, "127.0.0.1", 0, ssl=tls)
+    server = await asyncio.start_server(talk, "127.0.0.1", port, ssl=tls)
     async with server:
         yield server.sockets[0].getsockname()[1]
         for writer in writers:

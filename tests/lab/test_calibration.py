@@ -15,9 +15,13 @@ from anaphora.cli.main import run
 from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.calibration import calibrate as calibration
-from anaphora.lab.calibration.calibrate import Spread, as_json, calibrate
+from anaphora.lab.calibration.calibrate import ClientError, Spread, as_json, calibrate
+from anaphora.lab.calibration.server_process import timed_server
+from anaphora.lab.calibration.tables import client_error_table
 from anaphora.lab.calibration.timed_server import Streams, Timing
+from anaphora.lab.calibration.timed_stream import TimedStream
 from anaphora.lab.http import HttpClient
+from anaphora.protocol.sse import encode_event
 
 SHORT = Timing(first_delay_ms=30.0, num_events=5, interval_ms=2.0)
 
@@ -30,6 +34,25 @@ def test_every_event_of_every_stream_is_compared_and_no_stamp_is_early() -> None
         assert 0 <= found.ttft_error_ms.median <= found.ttft_error_ms.p99
         assert 0 <= found.event_error_ms.median <= found.event_error_ms.p99
     assert as_json([one])["ttft_error_ms"]["1"]["median"] == one.ttft_error_ms.median
+
+
+def test_events_that_are_read_together_share_the_stamp_of_the_last() -> None:
+    def event(stamp: int) -> bytes:
+        return encode_event(json.dumps({"choices": [{"index": 0, "delta": {"content": f"{stamp:020d}"}}]}))
+
+    stream = TimedStream()
+    stream.feed(100, event(99))
+    stream.feed(500, event(200) + event(300) + event(499))
+    assert stream.errors_ns == [1, 300, 200, 1]
+    assert stream.shares_stamp == [False, True, True, False]
+
+
+@pytest.mark.parametrize(("num_late", "is_true"), [(0, True), (1, True), (3, False)])
+def test_a_tail_of_events_that_were_read_late_is_not_trusted(num_late: int, is_true: bool) -> None:
+    spread = Spread.of([(4_000_000, False)] * (200 - num_late) + [(90_000_000, True)] * num_late)
+    assert (spread.median, spread.num_samples, spread.tail_is_true) == (4.0, 200, is_true)
+    note = client_error_table([ClientError(64, spread, spread, 3.0)]).note
+    assert ("With 64 streams the 99th percentile is not to be trusted" in note) is not is_true
 
 
 def test_the_server_keeps_the_times_that_were_asked_for() -> None:
@@ -45,7 +68,7 @@ def test_the_server_keeps_the_times_that_were_asked_for() -> None:
             self.sent_ns += [int(choice["delta"]["content"]) for event in events for choice in event["choices"]]
 
     async def one_stream() -> tuple[int, list[int]]:
-        async with calibration.timed_server() as base:
+        async with timed_server() as base:
             client, sink = HttpClient(base, clock=time.monotonic_ns), Sink()
             body = json.dumps({"timing": {"first_delay_ms": 50, "num_events": 3, "interval_ms": 40}}).encode()
             exchange = await client.exchange("POST", "/", body=body, sink=sink)
@@ -72,7 +95,7 @@ def test_streams_count_the_most_at_once_since_there_last_was_none() -> None:
 
 def test_streams_that_did_not_run_at_once_are_refused() -> None:
     async def three_on_two_connections() -> None:
-        async with calibration.timed_server() as base:
+        async with timed_server() as base:
             client = HttpClient(base, clock=time.monotonic_ns)
             lonely = _OneAtATime(base)
             try:
@@ -137,7 +160,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def test_spread_is_in_milliseconds() -> None:
-    assert Spread.of([1_000_000, 2_000_000, 3_000_000]) == Spread(2.0, 2.98, 3)
+    assert Spread.of([(1_000_000, False), (2_000_000, False), (3_000_000, True)]) == Spread(2.0, 2.98, 3, 33.33)
 
 
 def test_the_command_prints_json_or_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,8 +20,8 @@ BOTH = (SwitchSettings(), GradientSettings())
             "anaphora bench switch --questions 4 --arms nonce --lang zh",
         ),
         (
-            BenchOptions(experiments=(GradientSettings(lengths=(64, 128), repeats=6),), wait_s=5.0),
-            "anaphora bench gradient --lengths 64,128 --repeats 6 --wait 5",
+            BenchOptions(experiments=(GradientSettings(lengths=(64, 128), repeats=7),), wait_s=5.0),
+            "anaphora bench gradient --lengths 64,128 --repeats 7 --wait 5",
         ),
         (
             BenchOptions(experiments=BOTH, model="a b", server_options=("--seed=1", "--block-size=32")),

@@ -1,6 +1,8 @@
 """Off by reset: proved before it is used, done before every request that must miss, predicted to the token."""
 
 import asyncio
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,13 @@ from anaphora.lab.options import BenchOptions
 from anaphora.lab.planning import make_plan
 from anaphora.lab.resets import with_resets
 from anaphora.lab.results import results_of
+from anaphora.lab.resume import rest_of
 from anaphora.lab.targets.base import ChatRequest
 from anaphora.lab.targets.openai import OpenAITarget
-from anaphora.traces.records import RECORDS_FILE, RecordWriter, read_run
+from anaphora.traces.records import RECORDS_FILE, RecordWriter, RequestRecord, Run, read_run
 from tests.lab.fake_bench import Listener
 from tests.lab.fakes import Canned, FakeServing, FakeTarget, as_json, serving_at
+from tests.lab.records import record
 
 
 def trial(arm: str, index: int, group: int = 1) -> Trial:
@@ -74,6 +78,26 @@ def run_reset(serving: FakeServing, folder: Path) -> dict[str, Any]:
 
     asyncio.run(go())
     return results_of(read_run(folder))
+
+
+def test_a_run_by_reset_that_was_cut_short_goes_on_with_what_it_lacks() -> None:
+    options = BenchOptions(experiments=(SwitchSettings(prefix_tokens=200, num_questions=7),), arms="reset")
+    target = FakeTarget(FakeServing())
+    plan = asyncio.run(make_plan(options, target, target, run_id="r", max_model_len=None, note=lambda _: None))
+    header = make_header(options, plan, {})
+    fillings = [number for number, trial in enumerate(plan.trials) if trial.phase == "warmup"]
+    cut = fillings[0] + 2  # behind the first request that only fills the cache again, and one that counts
+    done = tuple(planted_record(trial) for trial in plan.trials[:cut])
+    stored = replace(header, settings=json.loads(json.dumps(header.settings)))
+    rest = rest_of(plan, Run(stored, done), header)
+    assert rest.trials == plan.trials[cut:]
+    assert rest.expected == plan.expected[cut:]
+
+
+def planted_record(one: Trial) -> RequestRecord:
+    return record(
+        experiment=one.experiment, arm=one.arm, phase=one.phase, group=one.group, index=one.index, label=one.label
+    )
 
 
 def test_a_run_by_reset_hits_and_misses_as_meant_and_as_predicted(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from anaphora.lab import statistics
-from anaphora.lab.experiments.gradient import fit_rows, slope_reduction
+from anaphora.lab.experiments.lines import fit_rows, slope_reduction
 from anaphora.lab.experiments.summary import summarise
 from anaphora.lab.statistics import Interval
 from anaphora.lab.timings import ttft_ms

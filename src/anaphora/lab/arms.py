@@ -21,6 +21,8 @@ class Mechanism(StrEnum):
 
     FLAG = "flag"
     """Two servers, one with its prefix cache switched off. Arms run in blocks A B B A."""
+    RESTART = "restart"
+    """One server at a time, stopped and started again with its prefix cache on or off. Blocks as by flag."""
     SALT = "salt"
     """One server; every off request has a ``cache_salt`` of its own. Arms take turns request by request."""
     NONCE = "nonce"
@@ -30,10 +32,16 @@ class Mechanism(StrEnum):
     take turns request by request."""
 
     @property
+    def is_by_flag(self) -> bool:
+        """Whether off requests go to a server without a prefix cache."""
+        return self in (Mechanism.FLAG, Mechanism.RESTART)
+
+    @property
     def off_means(self) -> str:
         """What "off" is in this run, for people."""
         return {
             Mechanism.FLAG: "a second server, started with its prefix cache switched off",
+            Mechanism.RESTART: "the server stopped and started again with its prefix cache switched off",
             Mechanism.SALT: "a cache_salt of its own for every request, so that nothing can hit",
             Mechanism.NONCE: "other words in front of every prompt, so that nothing after them can hit",
             Mechanism.RESET: "a reset of the whole prefix cache before every request",

@@ -3,27 +3,22 @@
 import dataclasses
 import datetime
 import secrets
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 from anaphora.errors import TargetError
 from anaphora.lab import environment
-from anaphora.lab.address import BaseUrl
 from anaphora.lab.calibration.calibrate import as_json, calibrate
 from anaphora.lab.calibration.timed_server import Timing
-from anaphora.lab.dialects import dialect_named
-from anaphora.lab.options import OURS, STARTED_FOR_THE_RUN, BenchOptions
+from anaphora.lab.options import BenchOptions
 from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
-from anaphora.lab.profiles.endpoint import Endpoint, endpoint_of
 from anaphora.lab.resume import rest_of
-from anaphora.lab.runner import Notes, Observer, Runner
+from anaphora.lab.runner import Observer, Runner
+from anaphora.lab.servers import describe, open_servers
 from anaphora.lab.targets.base import PromptTokenizer, Target
-from anaphora.lab.targets.launch import LaunchCommand, ours
-from anaphora.lab.targets.managed import ManagedServer, free_port
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.targets.tokenizer import LocalTokenizer
 from anaphora.traces.records import RECORDS_FILE, RecordWriter, Resumption, Run, RunHeader
@@ -39,16 +34,6 @@ async def run_bench(options: BenchOptions, folder: Path, observer: Observer, *, 
         writer = stack.enter_context(RecordWriter(folder / RECORDS_FILE, resumes=resumed is not None))
         servers = await open_servers(options, folder, stack, observer)
         await measure(options, servers, writer, observer, resumed)
-
-
-async def open_servers(
-    options: BenchOptions, folder: Path, stack: AsyncExitStack, observer: Notes
-) -> dict[str, OpenAITarget]:
-    """Whom the options name, ready and with a model chosen, until ``stack`` closes: ``on`` and ``off`` where a flag
-    makes the arms, else ``main``."""
-    if options.target == OURS:
-        return await _start(options, folder, stack, observer)
-    return {"main": await _reach(options, stack, observer)}
 
 
 async def measure(
@@ -78,10 +63,9 @@ async def measure(
     if resumed is None:
         writer.begin(header)
     else:
-        num_planned = len(plan.trials)
         plan = rest_of(plan, resumed, header)
-        num_done = num_planned - len(plan.trials)
-        observer.note(f"going on after {num_done} of {num_planned} requests")
+        num_done = sum(record.phase != "warmup" for record in resumed.requests)
+        observer.note(f"going on after {num_done} of {header.num_planned_requests} requests")
         writer.resume(Resumption(header.started_at, num_done))
     await send(plan, servers, writer, observer)
 
@@ -94,73 +78,6 @@ async def send(plan: Plan, servers: Mapping[str, Target], writer: RecordWriter, 
     trials = list(zip(plan.trials, plan.expected, strict=True))
     observer.planned(plan.trials, None if pace is None else [pace.cost_s(*trial) for trial in trials])
     await runner.run(plan.trials, plan.expected)
-
-
-async def _start(
-    options: BenchOptions, folder: Path, stack: AsyncExitStack, observer: Notes
-) -> dict[str, OpenAITarget]:
-    """The servers of the run: ours or another one's, one for each arm where a flag makes the arms."""
-    targets: dict[str, OpenAITarget] = {}
-    launch = LaunchCommand.parse(options.launch) if options.launch else ours(options.model)
-    for name in ("on", "off") if options.arms == "flag" else ("main",):
-        port = free_port()
-        command = launch.of(port, prefix_caching=name != "off", extra=options.server_options)
-        observer.note(f"starting the server{'' if name == 'main' else f' with caching {name}'}")
-        server = await stack.enter_async_context(ManagedServer(command, folder / f"server-{name}.log"))
-        dialect = None if options.kind is None else dialect_named(options.kind)
-        base = BaseUrl.parse(f"http://127.0.0.1:{port}")
-        target = OpenAITarget(base, clock=time.monotonic_ns, dialect=dialect)
-        target.leaves_cache_to_flag = options.arms == "flag"
-        await server.wait_until_ready(target, limit_s=options.wait_s, on_wait=observer.waiting)
-        await _prepare(target, None, stack)
-        if options.launch is not None:
-            await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
-        targets[name] = target
-    return targets
-
-
-async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Notes) -> OpenAITarget:
-    target = await find_target(options, stack, observer.waiting)
-    await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
-    return target
-
-
-async def find_target(options: BenchOptions, stack: AsyncExitStack, on_wait: Callable[[str], None]) -> OpenAITarget:
-    """The one server of a URL or a profile, without a chat being asked of it."""
-    endpoint = endpoint_for(options)
-    target = endpoint.target()
-    await target.wait_until_ready(limit_s=options.wait_s, on_wait=on_wait)
-    await _prepare(target, endpoint.model, stack)
-    return target
-
-
-def endpoint_for(options: BenchOptions) -> Endpoint:
-    """Where a URL or a profile leads."""
-    return endpoint_of(options.target, model=options.model, api_key_env=options.api_key_env, kind=options.kind)
-
-
-async def _prepare(target: OpenAITarget, model: str | None, stack: AsyncExitStack) -> None:
-    stack.push_async_callback(target.close)
-    await target.choose_model(model)
-    await target.identify()
-    await target.open_connection()
-
-
-async def describe(options: BenchOptions, target: OpenAITarget, cache_settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Who is measured, as the records' header says it."""
-    endpoint = None if options.target == OURS else endpoint_for(options)
-    return {
-        "kind": target.dialect.title,
-        "kind_is": "said" if target.is_forced else "detected",
-        "kind_evidence": target.dialect.evidence.value,
-        "profile": None if endpoint is None else endpoint.profile,
-        "base_url": STARTED_FOR_THE_RUN if endpoint is None else str(target.base),
-        "model": target.model,
-        "version": await target.version(),
-        "max_model_len": target.max_model_len,
-        "prices": None if endpoint is None or endpoint.prices is None else endpoint.prices.as_stored(),
-        "cache_settings": dict(cache_settings),
-    }
 
 
 async def _client_error() -> dict[str, Any] | None:

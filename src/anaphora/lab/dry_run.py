@@ -8,10 +8,10 @@ from typing import Any
 
 from anaphora.checkpoints import find_checkpoint
 from anaphora.errors import TargetError
-from anaphora.lab.bench import endpoint_for, find_target
 from anaphora.lab.money import Prices, Tokens, cost
-from anaphora.lab.options import OURS, BenchOptions
+from anaphora.lab.options import BY_FLAG, OURS, BenchOptions
 from anaphora.lab.planning import Plan, make_plan
+from anaphora.lab.servers import endpoint_for, find_target
 from anaphora.lab.targets.base import ChatRequest, Message, PromptTokenizer, Reply, Tool
 from anaphora.lab.targets.tokenizer import LocalTokenizer
 from anaphora.report.tables import Table
@@ -107,7 +107,7 @@ async def plan_dry(
     """Requests and tokens by experiment and arm, and what they cost where ``prices`` are known. Off requests are
     counted as with words in front, the longest way."""
     target = SilentTarget(tokenizer)
-    arms = options.arms if options.arms == "flag" else "nonce"
+    arms = options.arms if options.arms in BY_FLAG else "nonce"
     plan = await make_plan(
         dataclasses.replace(options, arms=arms),
         target,

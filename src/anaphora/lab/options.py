@@ -13,7 +13,9 @@ from anaphora.lab.targets.launch import PREFIX_FLAG, LaunchCommand
 OURS = "ours"
 STARTED_FOR_THE_RUN = "a server started for the run"
 """Stands in a record for the address of a server that is there no more."""
-ArmsWish = Literal["auto", "flag", "salt", "nonce", "reset"]
+ArmsWish = Literal["auto", "flag", "restart", "salt", "nonce", "reset"]
+BY_FLAG: tuple[ArmsWish, ...] = ("flag", "restart")
+"""What needs a server that can be started without its prefix cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +47,13 @@ class BenchOptions:
             dialect_named(self.kind)
         if self.launch is not None and (self.target != OURS or self.model is not None):
             raise ConfigError("--launch says which server and model to start: leave out --target and --model")
-        if self.target != OURS and self.arms == "flag":
+        if self.target != OURS and self.arms in BY_FLAG:
             raise ConfigError(
-                "--arms flag needs a server that is started for the run: use --target ours, --launch, or another --arms"
+                f"--arms {self.arms} needs a server that is started for the run: use --target ours, --launch, or "
+                "another --arms"
             )
-        if self.arms == "flag" and self.launch is not None and not LaunchCommand.parse(self.launch).has_switch:
-            raise ConfigError(f"--arms flag needs a place for the flag in --launch: write {PREFIX_FLAG} there")
+        if self.arms in BY_FLAG and self.launch is not None and not LaunchCommand.parse(self.launch).has_switch:
+            raise ConfigError(f"--arms {self.arms} needs a place for the flag in --launch: write {PREFIX_FLAG} there")
         if self.target != OURS and self.server_options:
             raise ConfigError("--server-option goes to a server that is started for the run: leave it out with a URL")
 

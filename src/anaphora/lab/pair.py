@@ -14,7 +14,7 @@ from anaphora.errors import ConfigError
 from anaphora.lab.comparison.compare import Comparison, compare, comparison_as_json
 from anaphora.lab.comparison.overview import Results, side_by_side
 from anaphora.lab.comparison.tables import NOTE, differences_tables
-from anaphora.lab.options import OURS, BenchOptions
+from anaphora.lab.options import BY_FLAG, OURS, BenchOptions
 from anaphora.lab.profiles.endpoint import endpoint_of
 from anaphora.lab.report.languages import Language, language_of
 from anaphora.lab.session import new_folder, run_session
@@ -62,7 +62,7 @@ def run_pair(options: BenchOptions, other: str, out: Path | None) -> None:
 
 def _arms(options: BenchOptions) -> Any:
     """A flag or a reset is no way to switch a server that somebody else runs."""
-    return "auto" if options.arms in ("flag", "reset") else options.arms
+    return "auto" if options.arms in (*BY_FLAG, "reset") else options.arms
 
 
 def _compare(folder: Path, seed: int) -> tuple[Comparison | None, str]:

@@ -8,8 +8,9 @@ from typing import Any
 from anaphora.errors import TargetError
 from anaphora.lab.arms import ArmsProof, Mechanism, Round, Trial, in_blocks, interleaved, prove_salt
 from anaphora.lab.experiments.base import Planner
-from anaphora.lab.options import BenchOptions
+from anaphora.lab.options import BY_FLAG, BenchOptions
 from anaphora.lab.prediction import block_size_of, expect
+from anaphora.lab.refills import with_restarts
 from anaphora.lab.resets import prove_reset, with_resets
 from anaphora.lab.runner import Expected
 from anaphora.lab.targets.base import ChatRequest, PromptTokenizer, Target
@@ -19,6 +20,7 @@ from anaphora.lab.workloads.sizing import token_counter
 from anaphora.lab.workloads.texts import texts_of
 from anaphora.traces.records import Arm
 
+ARMS: tuple[Arm, ...] = ("on", "off")
 _FILLER_UNITS = 160
 _WARMUP_UNITS = (48, 320)
 _WARMUP_OUTPUT_TOKENS = 8
@@ -70,16 +72,21 @@ async def make_plan(
     rounds = [await settings.rounds(planner) for settings in options.experiments]
     rounds, asked_for_tools = await without_refused_tools(rounds, target, run_id, note)
     trials = [trial for own in rounds for trial in _ordered(own, proof.mechanism, options.seed)]
-    warmups = _warmups(prompts)
+    warmups = {arm: _warmups(prompts, arm) for arm in ARMS}
+    first = warmups["on"]
+    if proof.mechanism is Mechanism.FLAG:
+        first = [*first, *warmups["off"]]
+    if proof.mechanism is Mechanism.RESTART:
+        trials = with_restarts(trials, warmups)
     earlier = [_warmup("on", request) for request in (*asked_before, *proof.asked, *asked_for_tools)]
-    sent = [*earlier, *warmups, *trials]
+    sent = [*earlier, *first, *trials]
     expected = await expect(sent, tokenizer, mechanism=proof.mechanism, cache=cache)
     return Plan(
         run_id=run_id,
         proof=proof,
         exact_lengths=exact,
         cache_settings=cache,
-        warmups=warmups,
+        warmups=first,
         trials=trials,
         expected_warmups=expected[len(earlier) : -len(trials)],
         expected=expected[-len(trials) :],
@@ -88,7 +95,7 @@ async def make_plan(
 
 async def prove_arms(options: BenchOptions, target: Target, run_id: str) -> ArmsProof:
     """The arms as wished, or the best that the target is proved to allow."""
-    if options.arms in ("flag", "nonce"):
+    if options.arms in (*BY_FLAG, "nonce"):
         return ArmsProof(Mechanism(options.arms), "")
     prompts = PromptFactory(run_id, Mechanism.SALT, texts_of(options.lang))
     if options.arms == "reset":
@@ -107,17 +114,16 @@ def _filler(prompts: PromptFactory) -> ChatRequest:
 
 
 def _ordered(rounds: list[Round], mechanism: Mechanism, seed: int) -> list[Trial]:
-    if mechanism is Mechanism.FLAG:
+    if mechanism.is_by_flag:
         return in_blocks(rounds)
     trials = interleaved(rounds, random.Random(seed))
     return with_resets(trials) if mechanism is Mechanism.RESET else trials
 
 
-def _warmups(prompts: PromptFactory) -> list[Trial]:
-    """A short and a longer prompt for every server; their texts are used nowhere else."""
-    arms: tuple[Arm, ...] = ("on", "off") if prompts.mechanism is Mechanism.FLAG else ("on",)
+def _warmups(prompts: PromptFactory, arm: Arm) -> list[Trial]:
+    """A short and a longer prompt for an arm's server; their texts are used nowhere else."""
 
-    def request(arm: Arm, index: int, num_units: int) -> ChatRequest:
+    def request(index: int, num_units: int) -> ChatRequest:
         return prompts.request(
             family=f"warmup/{arm}/{index}",
             arm=arm,
@@ -127,7 +133,7 @@ def _warmups(prompts: PromptFactory) -> list[Trial]:
             max_tokens=_WARMUP_OUTPUT_TOKENS,
         )
 
-    return [_warmup(arm, request(arm, i, units), i) for arm in arms for i, units in enumerate(_WARMUP_UNITS, 1)]
+    return [_warmup(arm, request(i, units), i) for i, units in enumerate(_WARMUP_UNITS, 1)]
 
 
 def _warmup(arm: Arm, request: ChatRequest, index: int = 0) -> Trial:

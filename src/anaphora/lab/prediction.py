@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from anaphora.errors import ConfigError
@@ -34,41 +34,50 @@ async def expect(
     ids = await _token_ids(trials, tokenizer)
     if ids is None:
         return [Expected() for _ in trials]
-    looked_up = [number for number, trial in enumerate(trials) if trial.arm == "on" or mechanism is not Mechanism.FLAG]
+    looked_up = [number for number, trial in enumerate(trials) if trial.arm == "on" or not mechanism.is_by_flag]
     num_slots = num_slots_of(cache)
+    lives = _lives(trials, restarts=mechanism is Mechanism.RESTART)
     counts = (
-        _from_blocks(trials, ids, looked_up, cache)
+        _from_blocks(trials, ids, looked_up, cache, lives)
         if num_slots is None
-        else _from_slots(trials, ids, looked_up, num_slots)
+        else _from_slots(trials, ids, looked_up, num_slots, lives)
     )
     cached = dict(zip(looked_up, counts, strict=True))
     return [Expected(len(tokens), cached.get(number, 0)) for number, tokens in enumerate(ids)]
 
 
 def _from_slots(
-    trials: Sequence[Trial], ids: Sequence[list[int]], looked_up: Sequence[int], num_slots: int
+    trials: Sequence[Trial], ids: Sequence[list[int]], looked_up: Sequence[int], num_slots: int, lives: Sequence[int]
 ) -> list[int]:
-    slots = SlotCache(num_slots)
-    return [slots.serve(ids[n], trials[n].request.max_tokens) for n in looked_up]
+    slots = {life: SlotCache(num_slots) for life in lives}
+    return [slots[lives[n]].serve(ids[n], trials[n].request.max_tokens) for n in looked_up]
 
 
 def _from_blocks(
-    trials: Sequence[Trial], ids: Sequence[list[int]], looked_up: Sequence[int], cache: Mapping[str, Any]
+    trials: Sequence[Trial],
+    ids: Sequence[list[int]],
+    looked_up: Sequence[int],
+    cache: Mapping[str, Any],
+    lives: Sequence[int],
 ) -> list[int]:
     block_size = block_size_of(cache)
     enough = sum(
         (len(tokens) + trial.request.max_tokens) // block_size + 2 for tokens, trial in zip(ids, trials, strict=True)
     )
     config = cache_config(cache, num_blocks_of(cache) or enough)
-    namespaces = _namespaces(trials)
+    namespaces = [
+        Namespace(f"{life}/{trial.request.cache_salt or ''}") for life, trial in zip(lives, trials, strict=True)
+    ]
     ledgers = predict([(namespaces[n], ids[n], trials[n].request.max_tokens) for n in looked_up], config)
     return [ledger.num_cached_tokens for ledger in ledgers]
 
 
-def _namespaces(trials: Sequence[Trial]) -> list[Namespace]:
-    """Who shares with whom: those of one salt, between two resets."""
-    num_resets = accumulate(int(trial.reset_before) for trial in trials)  # the first would stay a bool
-    return [Namespace(f"{n}/{trial.request.cache_salt or ''}") for n, trial in zip(num_resets, trials, strict=True)]
+def _lives(trials: Sequence[Trial], *, restarts: bool) -> list[int]:
+    """The number of the cache's life in which each is served: a reset begins another one, and so does a start, where
+    each change of arms is one."""
+    changes = [restarts and a.arm != b.arm for a, b in pairwise([*trials[:1], *trials])]
+    begun = (int(trial.reset_before or change) for trial, change in zip(trials, changes, strict=True))
+    return list(accumulate(begun))
 
 
 def num_blocks_of(settings: Mapping[str, Any]) -> int | None:

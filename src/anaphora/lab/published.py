@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora.errors import TraceError
-from anaphora.lab.experiments.gradient import fit_rows, line_as_stored, slope_reduction
+from anaphora.lab.experiments.lines import fit_rows, line_as_stored, slope_reduction
 from anaphora.lab.experiments.summary import percent
 
 COLUMNS = ("prompt_tokens", "off_ttft_ms", "on_ttft_ms")

@@ -9,6 +9,7 @@ from typing import Any
 from anaphora.errors import ConfigError
 from anaphora.lab.arms import Trial
 from anaphora.lab.planning import Plan
+from anaphora.lab.refills import refills
 from anaphora.lab.runner import Expected
 from anaphora.traces.records import RequestRecord, Run, RunHeader, read_run
 
@@ -35,16 +36,18 @@ def rest_of(plan: Plan, run: Run, header: RunHeader) -> Plan:
     """
     expect_same_settings(run.header.settings, header.settings)
     expect_same_target(run.header.target, header.target)
-    done = [record for record in run.requests if record.phase != "warmup"]
-    if [_place(record) for record in done] != [_place(trial) for trial in plan.trials[: len(done)]]:
+    done = [_place(record) for record in run.requests if record.phase != "warmup"]
+    counted = [number for number, trial in enumerate(plan.trials) if trial.phase != "warmup"]
+    if done != [_place(plan.trials[number]) for number in counted[: len(done)]]:
         raise ConfigError("the run's requests are not those of this plan: it cannot be resumed")
-    refills, expected = _refills(plan, len(done))
+    num_sent = counted[len(done) - 1] + 1 if done else 0
+    again = refills(plan.trials[:num_sent], plan.trials[num_sent:])
     return dataclasses.replace(
         plan,
-        warmups=[*refills, *plan.warmups],
-        expected_warmups=[*expected, *plan.expected_warmups],
-        trials=[_unseen(trial, len(done)) for trial in plan.trials[len(done) :]],
-        expected=plan.expected[len(done) :],
+        warmups=[*again, *plan.warmups],
+        expected_warmups=[*(Expected() for _ in again), *plan.expected_warmups],
+        trials=[_unseen(trial, len(done)) for trial in plan.trials[num_sent:]],
+        expected=plan.expected[num_sent:],
     )
 
 
@@ -64,18 +67,6 @@ def _unseen(trial: Trial, num_done: int) -> Trial:
     if trial.arm == "on" or salt is None:
         return trial
     return dataclasses.replace(trial, request=dataclasses.replace(trial.request, cache_salt=f"{salt}-{num_done}"))
-
-
-def _refills(plan: Plan, num_done: int) -> tuple[list[Trial], list[Expected]]:
-    unfinished = {trial.experiment for trial in plan.trials[num_done:]}
-    sent: dict[str, Trial] = {}
-    for trial in plan.trials[:num_done]:
-        if trial.arm == "on" and trial.experiment in unfinished:
-            sent.setdefault(json.dumps([trial.request.messages, trial.request.tools]), trial)
-    refills = [
-        dataclasses.replace(trial, experiment="warmup", phase="warmup", label="refill") for trial in sent.values()
-    ]
-    return refills, [Expected() for _ in refills]
 
 
 def _place(one: RequestRecord | Trial) -> tuple[str, str, int, int, str]:

@@ -13,6 +13,7 @@ from anaphora.lab.lag import LoopLag
 from anaphora.lab.resets import reset
 from anaphora.lab.settled_counters import TRIES, settled_counters
 from anaphora.lab.targets.base import Reply, Target
+from anaphora.lab.targets.in_turn import InTurn
 from anaphora.traces.records import CounterReading, RecordWriter, RequestRecord
 
 _MAX_FAILURES_IN_A_ROW = 3
@@ -77,7 +78,7 @@ class Runner:
         return records
 
     async def _measure(self, trial: Trial, expected: Expected) -> RequestRecord:
-        name = trial.arm if trial.arm in self.servers else "main"
+        name = await self._take_turn(trial.arm)
         server = self.servers[name]
         before = self._last_reading[name] if name in self._last_reading else await server.read_counters()
         refusal = await reset(server) if trial.reset_before else None
@@ -115,6 +116,12 @@ class Runner:
             answer=answer.text,
             error=answer.error,
         )
+
+    async def _take_turn(self, arm: str) -> str:
+        """Which server that arm's requests go to. One that was started just now counts from 0 again."""
+        if isinstance(self.servers, InTurn) and await self.servers.take_turn(arm):
+            self._last_reading.pop(arm, None)
+        return arm if arm in self.servers else "main"
 
     async def _ask(self, server: Target, trial: Trial) -> Reply:
         try:

@@ -10,7 +10,7 @@ import pytest
 from anaphora.errors import TargetError
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.arms import Mechanism
-from anaphora.lab.calibration.calibrate import timed_server
+from anaphora.lab.calibration.server_process import timed_server
 from anaphora.lab.load.conductor import Conductor
 from anaphora.lab.load.jobs import Address, ClosedShare, Job, OpenShare
 from anaphora.lab.load.records import Beat, LoadRecord, Window

@@ -136,6 +136,8 @@ def run_load(settings: list[Any], run: "RunOptions") -> None:
         raise ConfigError("--compare is for the other experiments: measure load on each, and read the two reports")
     if run.arms.value == "reset":
         raise ConfigError("--arms reset empties the cache between requests, not under many at once: use another --arms")
+    if run.arms.value == "restart":
+        raise ConfigError("--arms restart is for experiments that send one request at a time: use --arms flag")
     refuse_two_ways(run)
     if run.dry_run:
         run_dry_load(run.bench_options(), settings[0])

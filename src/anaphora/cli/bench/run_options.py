@@ -20,6 +20,7 @@ _TARGET, _RUN = "Target", "Run"
 class Arms(StrEnum):
     AUTO = "auto"
     FLAG = "flag"
+    RESTART = "restart"
     SALT = "salt"
     NONCE = "nonce"
     RESET = "reset"
@@ -94,8 +95,9 @@ class RunOptions:
     arms: Annotated[
         Arms,
         typer.Option(
-            help="How off requests miss: a second server without caching (started ones only), a salt of their own, "
-            "other words in front, or a reset of the whole cache before each (for everybody who uses the server). "
+            help="How off requests miss: a second server without caching, or the same one stopped and started again "
+            "without (flag and restart: started ones only); a salt of their own; other words in front; or a reset of "
+            "the whole cache before each (for everybody who uses the server). "
             "auto: by salt where that is proved to work, else by nonce.",
             rich_help_panel=_RUN,
         ),

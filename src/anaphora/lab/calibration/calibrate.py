@@ -7,62 +7,49 @@ what their numbers carry. The difference holds the kernel's way from socket to s
 import asyncio
 import json
 import resource
-import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.address import BaseUrl
+from anaphora.lab.calibration.server_process import timed_server
 from anaphora.lab.calibration.timed_server import Timing
+from anaphora.lab.calibration.timed_stream import TimedStream
 from anaphora.lab.http import HttpClient
 from anaphora.lab.lag import LoopLag
-from anaphora.protocol.sse import DONE, EventStreamDecoder
 
 DEFAULT_CONCURRENCIES = (1, 64, 256)
 DEFAULT_REPEATS = 3
 _SPARE_FILES = 64
-_STOP_LIMIT_S = 5.0
-
-
-@dataclass(slots=True)
-class _Stream:
-    """A sink that compares each event's own stamp with the client's."""
-
-    errors_ns: list[int] = field(default_factory=list)
-    num_streams_at_once: int = 0
-    _decoder: EventStreamDecoder = field(default_factory=EventStreamDecoder)
-
-    def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        pass
-
-    def feed(self, ns: int, piece: bytes) -> None:
-        for event in self._decoder.feed(piece):
-            if event.data == DONE:
-                continue
-            chunk = json.loads(event.data)
-            for choice in chunk["choices"]:
-                self.errors_ns.append(ns - int(choice["delta"]["content"]))
-            if "usage" in chunk:
-                self.num_streams_at_once = chunk["usage"]["num_streams_at_once"]
+_TAIL_PERCENT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Milliseconds: the median, the 99th percentile, and of how many samples."""
+    """Milliseconds: the median, the 99th percentile, and of how many samples. ``read_late_percent``: the share of them
+    that were read together with a later one, so that only the later one's arrival is known."""
 
     median: float
     p99: float
     num_samples: int
+    read_late_percent: float
 
     @classmethod
-    def of(cls, errors_ns: Sequence[int]) -> "Spread":
-        middle, high = np.percentile(np.asarray(errors_ns) / 1e6, (50, 99))
-        return cls(round(float(middle), 4), round(float(high), 4), len(errors_ns))
+    def of(cls, samples: Sequence[tuple[int, bool]]) -> "Spread":
+        """Of errors in nanoseconds, each with whether it was read late."""
+        errors_ns, late = np.array(samples, dtype=np.int64).T
+        middle, high = np.percentile(errors_ns / 1e6, (50, 99))
+        share = round(100 * float(late.mean()), 2)
+        return cls(round(float(middle), 4), round(float(high), 4), len(samples), share)
+
+    @property
+    def tail_is_true(self) -> bool:
+        """Whether the 99th percentile is one of events that were read in time."""
+        return self.read_late_percent < _TAIL_PERCENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +86,8 @@ async def calibrate(
 
 
 def as_json(found: Sequence[ClientError]) -> dict[str, Any]:
-    """``ttft_error_ms`` and ``event_error_ms`` by number of streams, each with ``median`` and ``p99``."""
+    """``ttft_error_ms`` and ``event_error_ms`` by number of streams, each with ``median``, ``p99`` and
+    ``read_late_percent``."""
     return {
         "ttft_error_ms": {str(row.num_streams): asdict(row.ttft_error_ms) for row in found},
         "event_error_ms": {str(row.num_streams): asdict(row.event_error_ms) for row in found},
@@ -123,35 +111,9 @@ def _check(concurrencies: Sequence[int], repeats: int) -> None:
         )
 
 
-@asynccontextmanager
-async def timed_server() -> AsyncIterator[BaseUrl]:
-    """The server's process; it ends with this block, and by itself if this process is killed."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "anaphora.lab.calibration.timed_server",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        line = await process.stdout.readline()
-        if not line.strip().isdigit():
-            raise TargetError("the server with known timings did not start")
-        yield BaseUrl.parse(f"http://127.0.0.1:{int(line)}")
-    finally:
-        process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), _STOP_LIMIT_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-
-
 async def _measure(base: BaseUrl, num_streams: int, rounds: int, timing: Timing) -> ClientError:
-    first: list[int] = []
-    every: list[int] = []
+    first: list[tuple[int, bool]] = []
+    every: list[tuple[int, bool]] = []
     clients = [HttpClient(base, clock=time.monotonic_ns) for _ in range(num_streams)]
     try:
         for client in clients:
@@ -159,18 +121,19 @@ async def _measure(base: BaseUrl, num_streams: int, rounds: int, timing: Timing)
         async with LoopLag(time.monotonic_ns) as lag:
             for _ in range(rounds):
                 for stream in await _together(clients, timing):
-                    first.append(stream.errors_ns[0])
-                    every += stream.errors_ns
+                    stamps = list(zip(stream.errors_ns, stream.shares_stamp, strict=True))
+                    first.append(stamps[0])
+                    every += stamps
     finally:
         for client in clients:
             await client.close()
     return ClientError(num_streams, Spread.of(first), Spread.of(every), round(lag.worst_ns / 1e6, 3))
 
 
-async def _together(clients: Sequence[HttpClient], timing: Timing) -> list[_Stream]:
+async def _together(clients: Sequence[HttpClient], timing: Timing) -> list[TimedStream]:
     """One request a client, all sent together; refused unless all their answers ran at once, from end to end."""
     body = json.dumps({"timing": asdict(timing)}).encode()
-    streams = [_Stream() for _ in clients]
+    streams = [TimedStream() for _ in clients]
     limit_s = 30 + 4 * timing.duration_s
     await asyncio.gather(
         *(

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from anaphora.lab.bench import describe, open_servers
 from anaphora.lab.load.capacity import measure_capacity
 from anaphora.lab.load.conductor import Conductor, Watcher
 from anaphora.lab.load.header import header_of, settings_as_stored
@@ -22,6 +21,7 @@ from anaphora.lab.options import BenchOptions
 from anaphora.lab.planning import prove_arms
 from anaphora.lab.resume import expect_same_settings
 from anaphora.lab.runner import Notes
+from anaphora.lab.servers import describe, open_servers
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.targets.tokenizer import LocalTokenizer
 from anaphora.traces.records import Arm

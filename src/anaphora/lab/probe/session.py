@@ -18,7 +18,6 @@ from rich.text import Text
 
 from anaphora.errors import ConfigError
 from anaphora.lab import environment
-from anaphora.lab.bench import describe, open_servers
 from anaphora.lab.command_line import words_of
 from anaphora.lab.options import OURS, BenchOptions
 from anaphora.lab.probe.asking import Asked
@@ -29,6 +28,7 @@ from anaphora.lab.probe.settings import ProbeSettings, costs
 from anaphora.lab.probe.tables import label
 from anaphora.lab.progress import Progress
 from anaphora.lab.report.languages import language_of
+from anaphora.lab.servers import describe, open_servers
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.targets.tokenizer import LocalTokenizer
 from anaphora.report.language import table_in

@@ -66,7 +66,7 @@ def _asked(results: Mapping[str, Any], say: Say) -> str:
     settings = results["run"]["settings"]
     mechanism = Mechanism(settings["mechanism"])
     questions = "".join(f"<li>{escape(say(presentation.question))}</li>" for _, presentation, _ in presented(results))
-    turns = "in blocks on, off, off, on" if mechanism is Mechanism.FLAG else "request by request, in random order"
+    turns = "in blocks on, off, off, on" if mechanism.is_by_flag else "request by request, in random order"
     has_off = any(one["arm"] == "off" for one in results["witnesses"]["arms"])
     about_off = [
         f"“Off” is {mechanism.off_means}.",

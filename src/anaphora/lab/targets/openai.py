@@ -5,15 +5,14 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from anaphora.errors import ConfigError, TargetError
+from anaphora.errors import TargetError
 from anaphora.lab.address import BaseUrl
-from anaphora.lab.answers import AnswerReader, shorten
+from anaphora.lab.answers import AnswerReader
 from anaphora.lab.clock import Clock
 from anaphora.lab.counters import MetricsText, read_counters
 from anaphora.lab.dialects import OTHER, Dialect, kind_of
-from anaphora.lab.http import HttpClient
-from anaphora.lab.masking import Masking
-from anaphora.lab.targets.base import ChatRequest, KeyRefusedError, Message, Reply, Tool
+from anaphora.lab.targets.api import REFUSED, Api, has_api
+from anaphora.lab.targets.base import ChatRequest, Message, Reply, Tool
 from anaphora.lab.targets.body import Body
 from anaphora.lab.targets.model_list import Rows, chosen_model, context_length, listed_models
 from anaphora.lab.targets.reset import refusal_of
@@ -21,7 +20,6 @@ from anaphora.lab.targets.server_tokenizer import ServerTokenizer
 from anaphora.traces.records import CounterReading
 
 _LOADING = 503
-_REFUSED = (401, 403)
 _NOT_FOUND = 404
 _POLL_S = 0.25
 
@@ -43,8 +41,7 @@ class OpenAITarget:
         dialect: Dialect | None = None,
         request_timeout_s: float = 600.0,
     ) -> None:
-        if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
-            raise ConfigError(f"the key in ${api_key_env} holds characters that no HTTP header can carry")
+        self._api = Api(base, clock=clock, api_key=api_key, api_key_env=api_key_env, headers=headers)
         self.base = base
         self.model = ""
         self.max_model_len: int | None = None
@@ -57,14 +54,10 @@ class OpenAITarget:
         """Chats that were asked to see whether it answers; what they left may be in the cache since."""
         self._timeout_s = request_timeout_s
         self._has_metrics = True
-        self._tokenizer = ServerTokenizer(lambda path, body: self._fetch("POST", f"{self.base.root}{path}", body))
+        self._tokenizer = ServerTokenizer(lambda path, body: self._api.fetch("POST", f"{self.base.root}{path}", body))
         self._is_listed = False
-        authorization = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        self.headers: Mapping[str, str] = {**authorization, **(headers or {})}
-        """They go with every request, may hold the key, and are never shown."""
-        self._masking = Masking([api_key, *(headers or {}).values()])
+        self.headers = self._api.headers
         self._clock = clock
-        self._client = HttpClient(base, headers=self.headers, clock=clock)
 
     @property
     def request_fields(self) -> dict[str, bool]:
@@ -81,14 +74,14 @@ class OpenAITarget:
 
     async def wait_until_ready(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
         """Wait while the server says that it is loading. Raises :class:`TargetError` when it cannot be used at all."""
-        await self._while_loading(lambda: self._get(f"{self.base.api}/models"), limit_s, on_wait)
+        await self._while_loading(lambda: self._api.get(f"{self.base.api}/models"), limit_s, on_wait)
 
     async def wait_until_answering(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
         """Wait for a first answer: some servers list the model that they still load, and refuse chats with 503."""
         hello = ChatRequest(messages=({"role": "user", "content": "Hi"},), max_tokens=1)
         body = json.dumps(self._body(hello)).encode()
         path = f"{self.base.api}/chat/completions"
-        await self._while_loading(lambda: self._fetch("POST", path, body, self._timeout_s), limit_s, on_wait)
+        await self._while_loading(lambda: self._api.fetch("POST", path, body, self._timeout_s), limit_s, on_wait)
         self.asked_before.append(hello)
 
     async def _while_loading(
@@ -135,33 +128,24 @@ class OpenAITarget:
 
     async def _chat(self, body: Mapping[str, Any]) -> Reply:
         encoded = json.dumps(body, ensure_ascii=False).encode()
-        reader = AnswerReader(masking=self._masking)
-        exchange = await self._client.exchange(
+        reader = AnswerReader(masking=self._api.masking)
+        exchange = await self._api.client.exchange(
             "POST", f"{self.base.api}/chat/completions", body=encoded, sink=reader, timeout_s=self._timeout_s
         )
         answer = reader.finish(complete=exchange.complete)
-        if exchange.status in _REFUSED:
-            answer.error, answer.refused_key = self._refusal(exchange.status), True
+        if exchange.status in REFUSED:
+            answer.error, answer.refused_key = self._api.refusal(exchange.status), True
         elif exchange.status == _NOT_FOUND and not self._is_listed:
             answer.error = f"{answer.error} at {self.base.api}/chat/completions: {self.base.other_try}"
         return Reply(exchange.sent_ns, exchange.first_byte_ns, exchange.end_ns, exchange.connection_reused, answer)
 
     async def has_api_at(self, base: BaseUrl) -> bool:
         """Whether another address of the same host has an API: it lists models, or asks for a key. No key is sent."""
-        client = HttpClient(base, clock=self._clock)
-        found = Body()
-        try:
-            await client.exchange("GET", f"{base.api}/models", sink=found, timeout_s=self._timeout_s)
-            value = found.json()
-        except TargetError:
-            return False
-        finally:
-            await client.close()
-        return isinstance(value, Mapping) and ("data" in value or found.status in _REFUSED)
+        return await has_api(base, self._clock, self._timeout_s)
 
     async def open_connection(self) -> None:
         """Have a connection standing, so that no request pays for the handshake."""
-        await self._client.open()
+        await self._api.client.open()
 
     async def read_counters(self) -> CounterReading | None:
         """See :class:`~anaphora.lab.targets.base.Target`."""
@@ -178,18 +162,14 @@ class OpenAITarget:
         """How many prompts a server keeps that keeps them in slots; empty for others."""
         if self.dialect.slots_path is None:
             return {}
-        answer = await self._fetch("GET", f"{self.base.root}{self.dialect.slots_path}")
-        try:
-            told = answer.json().get("total_slots") if answer.status == 200 else None
-        except (TargetError, AttributeError):
-            told = None
+        told = await self._api.told(f"{self.base.root}{self.dialect.slots_path}", "total_slots")
         return {} if told is None else {"num_slots": told}
 
     async def reset_prefix_cache(self) -> str | None:
         """See :class:`~anaphora.lab.targets.base.Target`."""
         if self.dialect.reset is None:
             return f"no way to reset the prefix cache of {self.dialect.title} is known"
-        answer = await self._fetch("POST", f"{self.base.root}{self.dialect.reset.path}")
+        answer = await self._api.fetch("POST", f"{self.base.root}{self.dialect.reset.path}")
         return refusal_of(answer, self.dialect)
 
     async def count_text(self, text: str) -> int | None:
@@ -207,21 +187,17 @@ class OpenAITarget:
 
     async def version(self) -> str | None:
         """What the server says of its version at ``/version``, if it does."""
-        answer = await self._fetch("GET", f"{self.base.root}/version")
-        try:
-            version = answer.json().get("version") if answer.status == 200 else None
-        except (TargetError, AttributeError):
-            return None
+        version = await self._api.told(f"{self.base.root}/version", "version")
         return version if isinstance(version, str) else None
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._api.client.close()
 
     async def metrics(self) -> MetricsText | None:
         """The server's metrics; ``None`` if it has none, or none that can be read."""
         if not self._has_metrics:
             return None
-        answer = await self._fetch("GET", f"{self.base.root}{self.dialect.metrics_path}")
+        answer = await self._api.fetch("GET", f"{self.base.root}{self.dialect.metrics_path}")
         try:
             if answer.status == 200:
                 return MetricsText.parse(answer.data.decode("utf-8", "replace"))
@@ -232,25 +208,4 @@ class OpenAITarget:
 
     async def models(self) -> list[Mapping[str, Any]] | None:
         """The models that the server lists; ``None`` if it has no such list, as some APIs have not."""
-        return listed_models(self.base, await self._get(f"{self.base.api}/models"))
-
-    async def _get(self, path: str) -> Body:
-        answer = await self._fetch("GET", path)
-        if answer.status in _REFUSED:
-            raise KeyRefusedError(self._refusal(answer.status))
-        if 300 <= answer.status < 400:
-            where = answer.headers.get("location", "elsewhere")
-            raise TargetError(f"{self.base} redirects to {shorten(where)}: give that address as --target")
-        return answer
-
-    async def _fetch(self, method: str, path: str, body: bytes = b"", timeout_s: float = 60.0) -> Body:
-        answer = Body()
-        await self._client.exchange(method, path, body=body, sink=answer, timeout_s=timeout_s)
-        return answer.masked(self._masking)
-
-    def _refusal(self, status: int) -> str:
-        if self.api_key_env is None:
-            return (
-                f"{self.base} wants a key (HTTP {status}): put it into an environment variable, say --api-key-env NAME"
-            )
-        return f"{self.base} refuses the key in ${self.api_key_env} (HTTP {status}): check that it is this server's"
+        return listed_models(self.base, await self._api.get(f"{self.base.api}/models"))

@@ -1,0 +1,84 @@
+"""A base URL that is asked with a key, which no answer, message or traceback shows again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from anaphora.errors import ConfigError, TargetError
+from anaphora.lab.address import BaseUrl
+from anaphora.lab.answers import shorten
+from anaphora.lab.clock import Clock
+from anaphora.lab.http import HttpClient
+from anaphora.lab.masking import Masking
+from anaphora.lab.targets.base import KeyRefusedError
+from anaphora.lab.targets.body import Body
+
+REFUSED = (401, 403)
+"""HTTP statuses that mean the key."""
+
+
+class Api:
+    """Untimed questions by :meth:`get` and :meth:`fetch`; timed ones go straight to ``client``."""
+
+    def __init__(
+        self,
+        base: BaseUrl,
+        *,
+        clock: Clock,
+        api_key: str | None = None,
+        api_key_env: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
+            raise ConfigError(f"the key in ${api_key_env} holds characters that no HTTP header can carry")
+        authorization = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self.base = base
+        self.key_env = api_key_env
+        self.headers: Mapping[str, str] = {**authorization, **(headers or {})}
+        """They go with every request, may hold the key, and are never shown."""
+        self.masking = Masking([api_key, *(headers or {}).values()])
+        self.client = HttpClient(base, headers=self.headers, clock=clock)
+
+    async def get(self, path: str) -> Body:
+        """What stands there. :class:`TargetError` for a redirect, :class:`KeyRefusedError` without the right key."""
+        answer = await self.fetch("GET", path)
+        if answer.status in REFUSED:
+            raise KeyRefusedError(self.refusal(answer.status))
+        if 300 <= answer.status < 400:
+            where = answer.headers.get("location", "elsewhere")
+            raise TargetError(f"{self.base} redirects to {shorten(where)}: give that address as --target")
+        return answer
+
+    async def fetch(self, method: str, path: str, body: bytes = b"", timeout_s: float = 60.0) -> Body:
+        """The answer, whatever its status, with the key masked."""
+        answer = Body()
+        await self.client.exchange(method, path, body=body, sink=answer, timeout_s=timeout_s)
+        return answer.masked(self.masking)
+
+    async def told(self, path: str, name: str) -> Any:
+        """A field of the JSON object that stands there; ``None`` if there is none."""
+        answer = await self.fetch("GET", path)
+        try:
+            return answer.json().get(name) if answer.status == 200 else None
+        except (TargetError, AttributeError):
+            return None
+
+    def refusal(self, status: int) -> str:
+        """What a status of :data:`REFUSED` means, and what to do."""
+        if self.key_env is None:
+            return (
+                f"{self.base} wants a key (HTTP {status}): put it into an environment variable, say --api-key-env NAME"
+            )
+        return f"{self.base} refuses the key in ${self.key_env} (HTTP {status}): check that it is this server's"
+
+
+async def has_api(base: BaseUrl, clock: Clock, timeout_s: float) -> bool:
+    """Whether models are listed there, or a key is asked for. None is sent."""
+    api = Api(base, clock=clock)
+    try:
+        found = await api.fetch("GET", f"{base.api}/models", timeout_s=timeout_s)
+        value = found.json()
+    except TargetError:
+        return False
+    finally:
+        await api.client.close()
+    return isinstance(value, Mapping) and ("data" in value or found.status in REFUSED)
