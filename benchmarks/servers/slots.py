@@ -55,7 +55,7 @@ def main() -> None:
         )
     agree = sum(row["reused"] == row["predicted"] for row in rows)
     result = {"num_slots": num_slots, "seed": asked.seed, "num_prompts": len(rows), "num_agree": agree, "rows": rows}
-    asked.out.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    asked.out.write_text(json.dumps(result) + "\n", "utf-8")
     print(f"{agree} of {len(rows)} prompts reused what was predicted, with {num_slots} slots")
 
 

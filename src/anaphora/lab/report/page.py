@@ -109,7 +109,8 @@ def _failed(error: Mapping[str, Any] | str, say: Say) -> str:
     """Which request, and what the server said of it; a load run sums up and has the text alone."""
     if isinstance(error, str):
         return error
-    return f"{error['experiment']} {error['group']}, {say(error['arm'])}, {error['index']}: {error['error']}"
+    place = say(f"{error['experiment']} {error['group']}")
+    return f"{place}, {say(error['arm'])}, {error['index']}: {error['error']}"
 
 
 def _check(name: str, status: str, status_name: str, seen: str) -> str:

@@ -7,6 +7,7 @@ from anaphora.lab.load.levels import level_name
 from anaphora.lab.report.words import change, ms, percent, signed_percent
 
 NONE = "–"
+_NO_HIT = "Yet no prompt token came from the cache there: the difference is not the cache's."
 
 
 def level_column(loop: str) -> str:
@@ -68,6 +69,8 @@ def _level(loop: str, row: Mapping[str, Any]) -> str:
     off, on = row["off"], row["on"]
     ttft = change(off["ttft_ms"]["p50"]["value"], on["ttft_ms"]["p50"]["value"], row["ttft_p50_reduction_percent"])
     where = f"At {level_name(loop, row['level'])}, prefix caching changed the median time to first token {ttft}"
+    if on["hit_rate_percent"]["usage"] == 0:
+        return f"{where}. {_NO_HIT}"
     if loop != "closed":
         return f"{where}."  # what comes out is what came in: the arrivals decide, not the cache
     gain = row["output_tokens_per_s_gain_percent"]
