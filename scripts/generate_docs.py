@@ -252,6 +252,7 @@ PARTS: dict[str, Callable[[], str]] = {
     **{name: partial(cache_table, name) for name in ("against_vllm", "radix", "timing_attack", "soak")},
     **importlib.import_module("benchmarks.cache.tables").TABLES,
     **importlib.import_module("benchmarks.serving.tables").TABLES,
+    **importlib.import_module("benchmarks.lab.tables").TABLES,
     **importlib.import_module("benchmarks.gpu.tables").TABLES,
     "simulate_validation": simulate_validation,
 }

@@ -7,6 +7,7 @@ import pytest
 
 from anaphora.errors import ConfigError
 from anaphora.lab.experiments.costs import CostsSettings
+from anaphora.lab.experiments.two_variable import without_strays
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.planning import make_plan
 from anaphora.lab.report import write_report
@@ -14,7 +15,7 @@ from anaphora.lab.report.costs import steps_in_words
 from anaphora.lab.report.presentations import answer, tables_of
 from anaphora.lab.report.token_costs import costs_sentence
 from anaphora.lab.results import results_of
-from anaphora.lab.token_costs import TERMS
+from anaphora.lab.token_costs import TERMS, Point
 from tests.lab.fake_bench import Listener, bench
 from tests.lab.fakes import FakeServing, FakeTarget
 
@@ -94,6 +95,13 @@ def test_a_request_that_was_held_up_is_left_out_and_counted(tmp_path: Path) -> N
     usual, held_up = (results_of(one)["experiments"]["costs"]["two_variable"] for one in (run, slow))
     assert (usual["num_strays"], held_up["num_strays"]) == (0, 1)
     assert held_up["terms"]["fixed_ms"]["value"] == pytest.approx(30, abs=1e-4)
+
+
+@pytest.mark.parametrize(("scatter", "num_left"), [(0.02, 6), (0.2, 7)])
+def test_twice_as_long_is_held_up_only_where_times_scatter_less(scatter: float, num_left: int) -> None:
+    usual = [100 * (1 + scatter * share) for share in (-1.5, -1, -0.5, 0.5, 1, 1.5)]
+    points = [Point("cell", 256, 0, time) for time in (*usual, 205.0)]
+    assert len(without_strays(points)) == num_left
 
 
 def test_failed_requests_are_in_no_fit(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from anaphora.lab.witnesses import cached_tokens, prompt_tokens
 from anaphora.traces.records import RequestRecord
 
 _DIGITS = 6
-_STRAY = 4.0
+_LEAST_STRAY, _STRAY_SCATTERS = 0.5, 8.0
+_NORMAL = 1.4826
+"""Standard deviations of normal noise in its median distance."""
 
 
 def two_variable(
@@ -26,12 +28,18 @@ def two_variable(
 
 
 def without_strays(points: Sequence[Point]) -> list[Point]:
-    """Points but for those that took several times as long as their like: something else held these up."""
+    """Points but for those that took far longer than their like: something else held these up.
+
+    Far is half as long again at least, and eight times the usual scatter of all cells, which noise alone does not reach.
+    """
     by_cell: dict[str, list[float]] = {}
     for point in points:
         by_cell.setdefault(point.cell, []).append(point.ttft_ms)
-    limits = {cell: _STRAY * (median(times) or 0.0) for cell, times in by_cell.items()}
-    return [point for point in points if point.ttft_ms <= limits[point.cell]]
+    medians = {cell: median(times) or 0.0 for cell, times in by_cell.items()}
+    excess = [point.ttft_ms / medians[point.cell] - 1 for point in points]
+    repeated = [abs(value) for value, point in zip(excess, points, strict=True) if len(by_cell[point.cell]) > 2]
+    limit = max(_LEAST_STRAY, _STRAY_SCATTERS * _NORMAL * (median(repeated) or 0.0))
+    return [point for value, point in zip(excess, points, strict=True) if value <= limit]
 
 
 def _point(record: RequestRecord, cell: str) -> Point | None:

@@ -56,9 +56,7 @@ def _note(fit: Mapping[str, Any]) -> str:
         fit["noise_power"], f"growing as the time to the power of {fit['noise_power']:g}"
     )
     strays = (
-        f"; {fit['num_strays']} requests that took over four times as long as their like are left out"
-        if fit["num_strays"]
-        else ""
+        f"; {fit['num_strays']} requests that took far longer than their like are left out" if fit["num_strays"] else ""
     )
     return (
         f"{quality}the noise was taken to be {noise}; nothing is said beyond {least:,.0f} to {most:,.0f} computed and "
