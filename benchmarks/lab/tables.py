@@ -31,8 +31,8 @@ def token_costs() -> str:
     where = f"{environment['num_cpus']} cores of {environment['processor']}, {results['run']['started_at'][:10]}"
     note = (
         f"{where}; {fit['num_points']} requests, and {fit['num_strays']} left out that something else held up; the "
-        f"formula explains R² = {fit['r2']:.3f}. A computed token also looks at the cached ones: {_product(fit)} ms for a "
-        "thousand times a thousand, which the formula lacks."
+        f"formula explains R² = {fit['r2']:.3f}. A computed token also looks at the cached ones: {_product(fit)} ms "
+        "for a thousand times a thousand, which the formula lacks."
     )
     return f"{table(['what is paid for', 'value', '95 % interval'], rows, num_named=1)}\n\n{note}"
 

@@ -30,7 +30,7 @@ def two_variable(
 def without_strays(points: Sequence[Point]) -> list[Point]:
     """Points but for those that took far longer than their like: something else held these up.
 
-    Far is half as long again at least, and eight times the usual scatter of all cells, which noise alone does not reach.
+    Far is half as long again at least, and eight times the usual scatter of all cells: noise alone does not reach it.
     """
     by_cell: dict[str, list[float]] = {}
     for point in points:
