@@ -59,12 +59,13 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="validate-") as folder:
-        report, measured = _measure(Path(folder), options.model)
+        report, bench_usage, measured = _measure(Path(folder), options.model)
         fit = fit_latency(observations_of(read_run(report), token_budget=TOKEN_BUDGET))
         (options.out / "records.jsonl").write_bytes((report / "records.jsonl").read_bytes())
     results = {
         "environment": procfs.describe_hardware(),
         "num_blocks": NUM_BLOCKS,
+        "bench": bench_usage,
         "latency": {"coefficients": fit.model.to_json(), **fit.to_json()},
         "loads": [{**_compare(load, seen, fit), **usage} for load, (seen, usage) in zip(LOADS, measured, strict=True)],
     }
@@ -73,21 +74,27 @@ def main() -> None:
     print(table(results))
 
 
-def _measure(folder: Path, model: str) -> tuple[Path, list[tuple[list[Measured], dict[str, float]]]]:
-    """The report folder of the bench run; the loads as they went, and who used the processors meanwhile."""
+Usage = dict[str, float]
+"""Who used the processors."""
+
+
+def _measure(folder: Path, model: str) -> tuple[Path, Usage, list[tuple[list[Measured], Usage]]]:
+    """The report folder of the bench run, and the loads as they went; with the use of the processors meanwhile."""
     report = folder / "report"
     command = f"{sys.executable} -m anaphora serve {model} --port {{port}} {SERVER_OPTIONS}"
     server = Server("ours", command, folder / "server.log")
     try:
         server.start()
         bench = [sys.executable, "-m", "anaphora", "bench", "all", "--target", server.base_url, *BENCH]
+        meter = Meter(server)
         subprocess.run([*bench, "--out", str(report)], check=True)
+        bench_usage = meter.read()
         measured = []
         for load in LOADS:
             meter = Meter(server)
             seen = asyncio.run(measure(server.base_url, server.model(), chats(load)))
             measured.append((seen, meter.read()))
-        return report, measured
+        return report, bench_usage, measured
     finally:
         server.stop()
 
@@ -159,7 +166,8 @@ def table(results: dict[str, Any]) -> str:
         "blocks, policy lru, one thread. Command: `python -m benchmarks.sim.validate`",
         f"- The fit is {100 * fit['mean_relative_error']:.1f} % off in the mean, over {len(fit['residuals'])} medians "
         "of the bench run.",
-        f"- Cores used by other programs during the loads: {foreign}.",
+        f"- Cores used by other programs during the bench run: {results['bench']['foreign_cores']:.2f}; during the loads: "
+        f"{foreign}.",
     )
     return "\n".join([*notes, "", head, *rows])
 

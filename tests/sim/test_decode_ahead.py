@@ -12,7 +12,8 @@ from anaphora.scheduler.config import SchedulerConfig
 from anaphora.scheduler.scheduler import Scheduler
 from anaphora.sim.latency import LatencyModel
 from anaphora.sim.predict import SimulatedRequest
-from anaphora.sim.timeline import TimedRequest, Timeline, _Clockwork
+from anaphora.sim.served import TimedRequest, Timeline
+from anaphora.sim.timeline import _Clockwork
 from anaphora.types import Namespace
 
 LATENCY = LatencyModel(step_ms=10, computed_ms_per_ktoken=70, read_ms_per_ktoken=13, attention_ms_per_mpair=9)

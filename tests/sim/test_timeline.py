@@ -9,7 +9,8 @@ from anaphora.kvcache.config import CacheConfig
 from anaphora.scheduler.config import SchedulerConfig
 from anaphora.sim.latency import LatencyModel
 from anaphora.sim.predict import Replay, SimulatedRequest
-from anaphora.sim.timeline import TimedRequest, Timeline, run_timeline
+from anaphora.sim.served import TimedRequest, Timeline
+from anaphora.sim.timeline import run_timeline
 from anaphora.sim.timing import distribution, percentiles, timing_of, waiting_at_last_arrival
 from anaphora.types import Namespace
 

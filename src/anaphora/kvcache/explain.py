@@ -1,7 +1,9 @@
 """From a lookup to its ledger: why each token of a prompt was, or was not, taken from the cache."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from anaphora.kvcache.block_table import BlockTable
 from anaphora.kvcache.census import CensusRun
 from anaphora.kvcache.extent import Extent
 from anaphora.kvcache.ledger import Divergence, Ledger, Reason
@@ -9,7 +11,7 @@ from anaphora.kvcache.match import Match
 from anaphora.kvcache.memory import NamespaceMemory
 from anaphora.kvcache.prefix_index import PrefixIndex
 from anaphora.kvcache.prompt_memory import NearestPrompt
-from anaphora.kvcache.token_blocks import TokenBlocks, units_of, unpack
+from anaphora.kvcache.token_blocks import TokenBlocks, num_common_units, units_of, unpack
 
 WINDOW_TOKENS = 16
 """Tokens shown of each prompt from where they part."""
@@ -53,6 +55,19 @@ def explain(
         evicted_blocks_ago=memory.num_evicted_blocks - evicted_at + 1 if memory and evicted_at else None,
         num_isolated_diverged_tokens=num_isolated_diverged * tokens.block_size,
     )
+
+
+def num_running_blocks(match: Match, tables: Iterable[BlockTable]) -> int:
+    """Full blocks, from the first on, that a running request of the namespace has or will compute.
+
+    Requests whose known blocks are all in the index are left out: they tell nothing new.
+    """
+    num_blocks, packed = match.num_blocks, memoryview(match.tokens.packed)
+    for table in tables:
+        known = table.tokens
+        if known.num_full > table.num_indexed + table.num_pending and table.namespace == match.namespace:
+            num_blocks = max(num_blocks, num_common_units(known.packed, packed, match.tokens.width))
+    return num_blocks
 
 
 def _num_held_by_main(match: Match, index: PrefixIndex) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from anaphora.kvcache.block_key import ROOT_KEY
 from anaphora.kvcache.block_pool import BlockPool
@@ -10,19 +11,21 @@ from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.events import CacheListener
 from anaphora.kvcache.eviction import EVICTION_POLICIES
 from anaphora.kvcache.eviction.policy import EvictionPolicy
-from anaphora.kvcache.eviction.visit import visits
-from anaphora.kvcache.explain import explain
-from anaphora.kvcache.extent import Extent
+from anaphora.kvcache.explain import explain, num_running_blocks
 from anaphora.kvcache.growth import Growth
 from anaphora.kvcache.integrity import check_integrity
 from anaphora.kvcache.ledger import Ledger
 from anaphora.kvcache.match import Match
 from anaphora.kvcache.pins import Pins
 from anaphora.kvcache.prefix_cache import PrefixCache
+from anaphora.kvcache.sharing import Sharing
 from anaphora.kvcache.stats import CacheStats
-from anaphora.kvcache.token_blocks import TokenBlocks, num_common_units
+from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.kvcache.tree_dump import TreeNode, dump_tree
 from anaphora.types import BlockId, BlockKey, Namespace, RequestId
+
+if TYPE_CHECKING:
+    from anaphora.kvcache.extent import Extent
 
 
 class KVCacheManager:
@@ -46,9 +49,10 @@ class KVCacheManager:
         self._make_policy = new_policy or EVICTION_POLICIES[config.eviction_policy]
         self.stats = CacheStats()
         self.prefixes = PrefixCache(config, self.stats, listener, root_key)
-        self.pool = BlockPool(config.num_blocks, self._new_policy(), self.prefixes.evict)
+        self.pool = BlockPool(config.num_blocks, self._make_policy(config.num_blocks), self.prefixes.evict)
         self.pins = Pins(config, self.prefixes, self.pool, self.stats)
         self._growth = Growth(config, self.prefixes, self.pool)
+        self._sharing = Sharing(self.prefixes, self.pool, self.stats)
         self._tables: dict[RequestId, BlockTable] = {}
 
     # -- questions ---------------------------------------------------------------------------------------------------
@@ -75,7 +79,8 @@ class KVCacheManager:
         """Every token that ``match`` was asked for, by reason. To be asked before ``admit`` evicts anything."""
         prefixes = self.prefixes
         memory = prefixes.memory.get(match.namespace)
-        return explain(match, prefixes.index, prefixes.census, memory, self._num_running_blocks(match))
+        num_running = num_running_blocks(match, self._tables.values())
+        return explain(match, prefixes.index, prefixes.census, memory, num_running)
 
     def fits(self, match: Match, num_tokens: int) -> bool:
         """Whether ``admit`` would succeed."""
@@ -112,13 +117,8 @@ class KVCacheManager:
         if not self.fits(match, num_tokens):
             return None
         table = BlockTable(request_id, match.namespace, match.tokens)
-        for extent in self._take_matched(match):
-            self.pool.acquire(extent)
-            extent.num_uses += 1
-            table.extend(extent.block_ids)
-            table.add_indexed(extent)
         self._tables[request_id] = table
-        self._come_back(table, match)
+        self._sharing.arrive(table, match)
         self._growth.grow(table, num_tokens, step)
         return table
 
@@ -165,33 +165,12 @@ class KVCacheManager:
         table = self._tables.pop(request_id)
         if num_answer_tokens is None:
             num_answer_tokens = table.tokens.num_tokens - table.num_prompt_tokens
-        num_found = table.num_found
-        found, added = visits(table.turn, num_found, max(table.num_indexed - num_found, 0), num_answer_tokens)
         self.pool.put_back(table.ids_between(table.num_indexed))
-        extent, end = table.extent, table.num_indexed
-        while extent is not None and end:
-            start = end - extent.num_blocks
-            if start < num_found < end and extent.ref_count == 1:  # two visits: two histories
-                self.prefixes.first_blocks(extent, num_found - start)
-                start = num_found
-            self.pool.release(extent, found if start < num_found else added)
-            extent, end = extent.parent, start
-        for visit in (found, added):
-            self.pool.policy.leave(visit, self.stats.num_stored_blocks)
+        self._sharing.leave(table, num_answer_tokens)
 
     def touch(self, match: Match, *, num_answer_tokens: int = 0) -> None:
         """Find matched blocks and leave them, as a request does that computes nothing of its prompt."""
-        extents = self._take_matched(match)
-        for extent in extents:
-            self.pool.acquire(extent)
-            extent.num_uses += 1
-        turn = extents[-1].turn + 1 if extents else 1
-        self.pool.policy.come_back(extents, self.stats.num_stored_blocks)
-        found, added = visits(turn, match.num_blocks, 0, num_answer_tokens)
-        for extent in reversed(extents):
-            self.pool.release(extent, found)
-        for visit in (found, added):
-            self.pool.policy.leave(visit, self.stats.num_stored_blocks)
+        self._sharing.touch(match, num_answer_tokens)
 
     def reset(self) -> bool:
         """Forget all that is cached, pinned or remembered. ``False``, and no change, while a request holds blocks."""
@@ -199,7 +178,7 @@ class KVCacheManager:
             return False
         for pin in self.pins.all():
             self.pins.remove(pin.name)
-        self.pool.clear(self._new_policy())
+        self.pool.clear(self._make_policy(self.config.num_blocks))
         self.prefixes.clear()
         return True
 
@@ -217,45 +196,3 @@ class KVCacheManager:
     def check_integrity(self) -> None:
         """Account for every block and every node; an ``AssertionError`` names what is wrong."""
         check_integrity(self)
-
-    # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _num_running_blocks(self, match: Match) -> int:
-        """Full blocks, from the first on, that a running request of the namespace has or will compute.
-
-        Requests whose known blocks are all in the index are left out: they tell nothing new.
-        """
-        num_blocks, packed = match.num_blocks, memoryview(match.tokens.packed)
-        for table in self._tables.values():
-            known = table.tokens
-            if known.num_full > table.num_indexed + table.num_pending and table.namespace == match.namespace:
-                num_blocks = max(num_blocks, num_common_units(known.packed, packed, match.tokens.width))
-        return num_blocks
-
-    def _new_policy(self) -> EvictionPolicy:
-        return self._make_policy(self.config.num_blocks)
-
-    def _come_back(self, table: BlockTable, match: Match) -> None:
-        """Tell the policy what a request asks for that is there, or was there until not long ago."""
-        if not match.lookup:
-            return
-        found = table.extents()
-        num_found = table.num_indexed
-        walk = self.prefixes.index.walk(
-            match.namespace, match.tokens, match.tokens.num_full, after=table.extent, position=num_found
-        )
-        for extent, num_common in walk:
-            if extent.evicted_at is None:
-                break
-            found.append(self.prefixes.first_blocks(extent, num_common))
-            num_found += num_common
-        table.num_found = num_found
-        table.turn = found[-1].turn + 1 if found else 1
-        self.pool.policy.come_back(found, self.stats.num_stored_blocks)
-
-    def _take_matched(self, match: Match) -> list[Extent]:
-        """The matched extents; the last one ends with the match."""
-        if not match.extents:
-            return []
-        *whole, last = match.extents
-        return [*whole, self.prefixes.first_blocks(last, match.num_blocks - match.num_whole_blocks)]

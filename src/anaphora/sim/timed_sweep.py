@@ -11,9 +11,10 @@ from anaphora.sim.latency import LatencyModel
 from anaphora.sim.predict import SimulatedRequest
 from anaphora.sim.prefix_paths import count_prefixes, paths_of
 from anaphora.sim.prompt_blocks import PromptBlocks
+from anaphora.sim.served import TimedRequest, Timeline
 from anaphora.sim.spread import spread
 from anaphora.sim.sweep import BELADY, RunPlan, collector_paused, core_policy
-from anaphora.sim.timeline import TimedRequest, Timeline, run_timeline
+from anaphora.sim.timeline import run_timeline
 from anaphora.sim.timing import timing_of
 
 

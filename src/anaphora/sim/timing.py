@@ -8,7 +8,7 @@ import numpy as np
 
 from anaphora.kvcache.ledger import Reason
 from anaphora.sim.latency import MS_PER_S
-from anaphora.sim.timeline import ServedRequest, Timeline
+from anaphora.sim.served import ServedRequest, Timeline
 
 QUANTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
