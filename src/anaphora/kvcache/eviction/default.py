@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from copy import copy
 from math import inf
+from sys import maxsize
 from typing import Self
 
 from anaphora.kvcache.eviction.life_table import NUM_STEPS, LifeTable
@@ -33,9 +34,9 @@ class DefaultEviction:
         self._table = LifeTable(num_blocks)
         self._rates: ReturnRates | None = None
         self._leaves = [ExtentHeap() for _ in range(NUM_KINDS)]
-        # Of each kind of visit the oldest leaf's rate of return and rank; infinite where there is none.
+        # Of each kind of visit the oldest leaf's rate of return and rank; as high as can be where there is none.
         self._head_rates = [inf] * NUM_KINDS
-        self._head_ranks = [inf] * NUM_KINDS
+        self._head_ranks = [maxsize] * NUM_KINDS
         self._changed: set[int] = set()
         """Kinds whose oldest leaf, or its rate, may be another one than is written there."""
         self._looked_up_at = 0
@@ -123,7 +124,7 @@ class DefaultEviction:
             (self._head_ranks[kind],) = leaves.rank(extent)
             self._head_rates[kind] = self.rate(extent) if self._rates else 0.0
         else:
-            self._head_ranks[kind] = self._head_rates[kind] = inf
+            self._head_ranks[kind], self._head_rates[kind] = maxsize, inf
 
     def rate(self, extent: Extent) -> float:
         """The rate of return at the extent's age, between those of the two steps next to it; once any is learnt."""

@@ -1,6 +1,7 @@
 """From counted returns to what it is worth to keep a block: expected returns per block of room and time."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
 from operator import mul
@@ -33,8 +34,10 @@ class ReturnRates:
         # What was counted until now is kept, and worked out when the first victim is chosen: if none ever is, never.
         self._entered = [row.copy() for row in table.entered]
         self._returned = [row.copy() for row in table.returned]
-        self._edges = table.edges
-        self._horizon = HORIZON * num_blocks
+        edges, horizon = table.edges, HORIZON * num_blocks
+        self._lengths = [end - begin for begin, end in pairwise(edges)]
+        self._stops = [max(bisect_right(edges, edge + horizon), step + 1) for step, edge in enumerate(edges)]
+        """For each step, the first one past the horizon."""
         self._by_answer: dict[bool, Curve] = {}
         self._factors: dict[int, float] = {}
         self._curves: dict[int, Curve] = {}
@@ -43,7 +46,7 @@ class ReturnRates:
         """A rate for each step of age."""
         curve = self._curves.get(kind)
         if curve is None:
-            curve = self._curves[kind] = _falling_rates(self._chances(kind), self._edges, self._horizon)
+            curve = self._curves[kind] = _falling_rates(self._chances(kind), self._lengths, self._stops)
         return curve
 
     def _chances(self, kind: int) -> Curve:
@@ -54,8 +57,9 @@ class ReturnRates:
         factor = self._factors.get(shape)
         if factor is None:
             factor = self._factors[shape] = self._factor(shape)
-        expected = [factor * chance for chance in self._by_answer[is_brief(kind)]]
-        expected = [chance if chance < MAX_CHANCE else MAX_CHANCE for chance in expected]
+        expected = [
+            x if (x := factor * chance) < MAX_CHANCE else MAX_CHANCE for chance in self._by_answer[is_brief(kind)]
+        ]
         return _blend(self._returned[kind], self._entered[kind], expected, TRUST)
 
     def _chances_by_answer(self) -> dict[bool, Curve]:
@@ -84,22 +88,24 @@ def _sum(rows: list[Curve]) -> Curve:
 def _blend(returned: Curve, entered: Curve, expected: Curve, trust: float) -> Curve:
     """Counted chances, as if ``trust`` returns had been seen at the expected ones before."""
     triples = zip(returned, entered, expected, strict=True)
-    chances = [(r + trust) / (e + trust / (x if x > 1e-9 else 1e-9)) for r, e, x in triples]
-    return [chance if chance < MAX_CHANCE else MAX_CHANCE for chance in chances]
+    return [
+        chance if (chance := (r + trust) / (e + trust / (x if x > 1e-9 else 1e-9))) < MAX_CHANCE else MAX_CHANCE
+        for r, e, x in triples
+    ]
 
 
-def _falling_rates(chances: Curve, edges: Curve, horizon: float) -> Curve:
+def _falling_rates(chances: Curve, lengths: Curve, stops: Sequence[int]) -> Curve:
     """For each step, the most returns per time over all numbers of steps, from it on, that one may wait; and never more
     than for an earlier step.
     """
     # Who is returned to within a step has waited for half of it, in the mean.
-    waits = [(1 - c / 2) * (end - begin) for c, (begin, end) in zip(chances, pairwise(edges), strict=False)]
+    waits = [(1 - c / 2) * length for c, length in zip(chances, lengths, strict=False)]
     at_once = [chance / wait for chance, wait in zip(chances, waits, strict=False)]
     curve: Curve = []
     least = inf
     for start, rate in enumerate(at_once):
         if rate < least:  # waiting longer makes it no less
-            stop = max(bisect_right(edges, edges[start] + horizon), start + 1)
+            stop = stops[start]
             later = at_once[start + 1 : stop]
             if later and max(later) > rate:  # a rate over more steps is a mean of theirs
                 rate = _best_rate(chances[start:stop], waits[start:stop])
