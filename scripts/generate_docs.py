@@ -157,6 +157,11 @@ def simulate_validation() -> str:
     return (ROOT / "benchmarks" / "results" / "sim" / "table.md").read_text("utf-8").strip()
 
 
+def simulate_speed() -> str:
+    """What simulations take, as the benchmark wrote it."""
+    return (ROOT / "benchmarks" / "results" / "sim" / "speed.md").read_text("utf-8").strip()
+
+
 def cpu_second_table() -> str:
     """The aims by a run of the same comparison on another machine."""
     path = ROOT / "benchmarks" / "results" / "cpu" / "2026-11-29T221732" / "table.md"
@@ -255,6 +260,7 @@ PARTS: dict[str, Callable[[], str]] = {
     **importlib.import_module("benchmarks.lab.tables").TABLES,
     **importlib.import_module("benchmarks.gpu.tables").TABLES,
     "simulate_validation": simulate_validation,
+    "simulate_speed": simulate_speed,
 }
 PAGES = [
     "README.md",

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +57,10 @@ class Driver:
             for chat, reply, prompt in zip(chats, replies, prompts, strict=True)
         ]
 
+    async def ask(self, chat: Chat) -> Any:
+        """One chat, now: the reply as ``read_reply`` gives it."""
+        return await self._send(time.perf_counter(), json.dumps(self._body(chat)).encode())
+
     async def _send(self, at_s: float, body: bytes) -> Any:
         await asyncio.sleep(max(0.0, at_s - time.perf_counter()))
         arrivals: list[tuple[float, bytes]] = []
@@ -90,9 +96,15 @@ class Driver:
         }
 
 
+@asynccontextmanager
+async def driver(base_url: str, model: str) -> AsyncIterator[Driver]:
+    """To one server."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=READ_LIMIT_S)
+    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
+        yield Driver(session, base_url, model)
+
+
 async def measure(base_url: str, model: str, chats: list[Chat]) -> list[Measured]:
     """One load, from an empty cache."""
-    timeout = aiohttp.ClientTimeout(total=None, sock_read=READ_LIMIT_S)
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        return await Driver(session, base_url, model).run(chats)
+    async with driver(base_url, model) as one:
+        return await one.run(chats)

@@ -8,13 +8,17 @@ from benchmarks.cpu.prompts import QUESTIONS, system_prompt
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """``rate``: requests a second, their gaps exponentially distributed. ``cached``: no salt of each request's own."""
+    """``rate``: requests a second, their gaps exponentially distributed. ``cached``: no salt of each request's own.
+
+    ``is_even``: all gaps are the same.
+    """
 
     name: str
     rate: float
     num_requests: int
     cached: bool = True
     seed: int = 0
+    is_even: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +53,5 @@ def chats(load: Load) -> list[Chat]:
                 "" if load.cached else f"{load.name}-{load.seed}-{number}",
             )
         )
-        at_s += chance.expovariate(load.rate)
+        at_s += 1 / load.rate if load.is_even else chance.expovariate(load.rate)
     return made

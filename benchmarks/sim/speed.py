@@ -49,13 +49,13 @@ class Arm:
     is_long: bool = False
 
 
-def arms(long_blocks: int, latencies: dict[str, Path]) -> Iterator[Arm]:
-    """Everything that is measured. ``long_blocks``: the cache of the long trace."""
+def arms(distinct: int, latencies: dict[str, Path]) -> Iterator[Arm]:
+    """Everything that is measured. ``distinct``: blocks of the trace."""
     for policy in ("lru", "default"):
         for capacity in ("5%", "20%", "inf"):
             yield Arm(f"{policy}, {capacity}", ("--policy", policy, "--capacity", capacity))
     for policy in ("lru", "default"):
-        size = ("--capacity", str(long_blocks))
+        size = ("--capacity", str(distinct // 5))
         yield Arm(f"{policy}, ten million block uses", ("--policy", policy, *size), is_long=True)
     for name, path in latencies.items():
         timed = ("--capacity", "20%", "--policy", "lru", "--first", str(NUM_TIMED), "--latency", str(path))
@@ -81,43 +81,44 @@ def measure(trace: Path, arm: Arm) -> dict[str, float]:
     }
 
 
-def lengthen(trace: Path, target: Path) -> tuple[int, int]:
-    """Write the long trace. Returns how many rounds it has and the distinct blocks of one."""
-    with gzip.open(trace, "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    ids = {block_id for row in rows for block_id in row["hash_ids"]}
-    step, step_ms = max(ids) + 1, max(row["timestamp"] for row in rows) + 1000
-    num_rounds = -(-NUM_USES // sum(len(row["hash_ids"]) for row in rows))
+def lengthen(rows: list[dict[str, Any]], num_rounds: int, target: Path) -> None:
+    """Write the long trace."""
+    step = 1 + max(max(row["hash_ids"]) for row in rows)
+    step_ms = 1000 + max(row["timestamp"] for row in rows)
     with gzip.open(target, "wt", encoding="utf-8", compresslevel=1) as file:
         for number in range(num_rounds):
             for row in rows:
                 moved = [block_id + number * step for block_id in row["hash_ids"]]
                 at_ms = row["timestamp"] + number * step_ms
                 file.write(json.dumps({**row, "hash_ids": moved, "timestamp": at_ms}) + "\n")
-    return num_rounds, len(ids)
 
 
 def main() -> None:
     """Measure, keep, show."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", type=Path)
-    parser.add_argument("--repeats", type=int, default=3, help="of each short command; the long ones run once")
+    parser.add_argument("--repeats", type=int, default=3, help="of each command but those on the long trace")
     parser.add_argument("--only", nargs="*", default=[], help="arms whose names begin so")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     kept = options.out / "speed.json"
     results: dict[str, Any] = json.loads(kept.read_text("utf-8")) if kept.exists() else {"arms": {}}
     results["environment"] = describe_hardware()
+    with gzip.open(options.trace, "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    distinct = len({block_id for row in rows for block_id in row["hash_ids"]})
+    results["rounds"] = -(-NUM_USES // sum(len(row["hash_ids"]) for row in rows))
     with tempfile.TemporaryDirectory(prefix="speed-") as name:
         folder = Path(name)
         latencies = {name: folder / f"{name}.json" for name in LATENCIES}
         for server, path in latencies.items():
             path.write_text(json.dumps(LATENCIES[server]), "utf-8")
         long_trace = folder / "long.jsonl.gz"
-        results["rounds"], distinct = lengthen(options.trace, long_trace)
-        for arm in arms(distinct // 5, latencies):
+        for arm in arms(distinct, latencies):
             if options.only and not arm.name.startswith(tuple(options.only)):
                 continue
+            if arm.is_long and not long_trace.exists():
+                lengthen(rows, results["rounds"], long_trace)
             trace, repeats = (long_trace, 1) if arm.is_long else (options.trace, options.repeats)
             samples = results["arms"][arm.name] = [measure(trace, arm) for _ in range(repeats)]
             print(f"{arm.name}: {samples}", flush=True)

@@ -3,8 +3,9 @@
     python -m benchmarks.sim.validate [--out FOLDER] [--model MODEL]
 
 starts a server with a small KV cache, runs ``anaphora bench all`` on it, then loads of chats that share system
-prompts. Step durations are fitted to the bench run alone; the loads are what they have to predict. Results go to
-``benchmarks/results/sim``. Takes about three minutes.
+prompts. Step durations are fitted to the bench run alone; the loads are what they have to predict. Before, between and
+after the loads come a few chats far apart, each alone on the server: what the model says of those tells how much
+slower the machine is than it was during the bench run. Results go to ``benchmarks/results/sim``. Takes five minutes.
 """
 
 import argparse
@@ -45,6 +46,8 @@ LOADS = (
     Load("heavy", rate=1.5, num_requests=45),
     Load("no sharing", rate=0.4, num_requests=15, cached=False),
 )
+ALONE = [Load("alone", rate=0.25, num_requests=4, seed=seed, is_even=True) for seed in range(len(LOADS) + 1)]
+IN_TURN = [load for pair in zip(ALONE, LOADS, strict=False) for load in pair] + ALONE[-1:]
 BENCH = (
     *("--lengths", "256,768,1536", "--repeats", "2"),
     *("--questions", "4", "--prefix-tokens", "512", "--output-tokens", "32"),
@@ -67,7 +70,9 @@ def main() -> None:
         "num_blocks": NUM_BLOCKS,
         "bench": bench_usage,
         "latency": {"coefficients": fit.model.to_json(), **fit.to_json()},
-        "loads": [{**_compare(load, seen, fit), **usage} for load, (seen, usage) in zip(LOADS, measured, strict=True)],
+        "loads": [
+            {**_compare(load, seen, fit), **usage} for load, (seen, usage) in zip(IN_TURN, measured, strict=True)
+        ],
     }
     (options.out / "validation.json").write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     (options.out / "table.md").write_text(table(results) + "\n", "utf-8")
@@ -90,7 +95,7 @@ def _measure(folder: Path, model: str) -> tuple[Path, Usage, list[tuple[list[Mea
         subprocess.run([*bench, "--out", str(report)], check=True)
         bench_usage = meter.read()
         measured = []
-        for load in LOADS:
+        for load in IN_TURN:
             meter = Meter(server)
             seen = asyncio.run(measure(server.base_url, server.model(), chats(load)))
             measured.append((seen, meter.read()))
@@ -160,14 +165,15 @@ def table(results: dict[str, Any]) -> str:
         cached = f"{seen['cached_tokens']:,} / {said['cached_tokens']:,}"
         rows.append(f"| {load['name']} | {load['rate']:g} | {cached} | {' | '.join(cells)} |")
     hardware, fit = results["environment"], results["latency"]
+    bench = results.get("bench")
+    bench_foreign = f"during the bench run: {bench['foreign_cores']:.2f}; " if bench else ""
     foreign = ", ".join(f"{load['foreign_cores']:.2f}" for load in results["loads"])
     notes = (
         f"- {hardware['cpu']}, {hardware['cores']} cores; SmolLM2-135M-Instruct in float32, {results['num_blocks']} "
         "blocks, policy lru, one thread. Command: `python -m benchmarks.sim.validate`",
         f"- The fit is {100 * fit['mean_relative_error']:.1f} % off in the mean, over {len(fit['residuals'])} medians "
         "of the bench run.",
-        f"- Cores used by other programs during the bench run: {results['bench']['foreign_cores']:.2f}; during the loads: "
-        f"{foreign}.",
+        f"- Cores used by other programs {bench_foreign}during the loads: {foreign}.",
     )
     return "\n".join([*notes, "", head, *rows])
 

@@ -24,6 +24,10 @@ def test_a_load_follows_from_its_seed() -> None:
     assert len({chat.salt for chat in chats(Load("some", rate=2, num_requests=50, cached=False))}) == 50
 
 
+def test_even_gaps_are_even() -> None:
+    assert [chat.at_s for chat in chats(Load("even", rate=0.25, num_requests=3, is_even=True))] == [0, 4, 8]
+
+
 def test_the_kept_table_says_what_was_measured() -> None:
     assert (RESULTS / "table.md").read_text().strip() == table(KEPT)
     for load in KEPT["loads"]:
