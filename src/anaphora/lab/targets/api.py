@@ -1,6 +1,7 @@
 """A base URL that is asked with a key, which no answer, message or traceback shows again."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from anaphora.errors import ConfigError, TargetError
@@ -14,6 +15,8 @@ from anaphora.lab.targets.body import Body
 
 REFUSED = (401, 403)
 """HTTP statuses that mean the key."""
+_LOADING = 503
+_POLL_S = 0.25
 
 
 class Api:
@@ -82,3 +85,16 @@ async def has_api(base: BaseUrl, clock: Clock, timeout_s: float) -> bool:
     finally:
         await api.client.close()
     return isinstance(value, Mapping) and ("data" in value or found.status in REFUSED)
+
+
+async def while_loading(
+    base: BaseUrl, ask: Callable[[], Awaitable[Body]], limit_s: float, on_wait: Callable[[str], None]
+) -> None:
+    """Ask again for as long as the server says that it is loading; :class:`TargetError` beyond the limit."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + limit_s
+    while (await ask()).status == _LOADING:
+        if loop.time() > deadline:
+            raise TargetError(f"{base} is still loading after {limit_s:g} s: try again later, or raise --wait")
+        on_wait("the server is loading its model")
+        await asyncio.sleep(_POLL_S)

@@ -1,27 +1,22 @@
 """Any OpenAI-compatible server: readiness, model list, chat, and, where offered, tokenizer and metrics."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from anaphora.errors import TargetError
 from anaphora.lab.address import BaseUrl
 from anaphora.lab.answers import AnswerReader
 from anaphora.lab.clock import Clock
 from anaphora.lab.counters import MetricsText, read_counters
 from anaphora.lab.dialects import OTHER, Dialect, kind_of
-from anaphora.lab.targets.api import REFUSED, Api, has_api
+from anaphora.lab.targets.api import REFUSED, Api, has_api, while_loading
 from anaphora.lab.targets.base import ChatRequest, Message, Reply, Tool
-from anaphora.lab.targets.body import Body
 from anaphora.lab.targets.model_list import Rows, chosen_model, context_length, listed_models
 from anaphora.lab.targets.reset import refusal_of
 from anaphora.lab.targets.server_tokenizer import ServerTokenizer
 from anaphora.traces.records import CounterReading
 
-_LOADING = 503
 _NOT_FOUND = 404
-_POLL_S = 0.25
 
 
 class OpenAITarget:
@@ -74,26 +69,15 @@ class OpenAITarget:
 
     async def wait_until_ready(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
         """Wait while the server says that it is loading. Raises :class:`TargetError` when it cannot be used at all."""
-        await self._while_loading(lambda: self._api.get(f"{self.base.api}/models"), limit_s, on_wait)
+        await while_loading(self.base, lambda: self._api.get(f"{self.base.api}/models"), limit_s, on_wait)
 
     async def wait_until_answering(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
         """Wait for a first answer: some servers list the model that they still load, and refuse chats with 503."""
         hello = ChatRequest(messages=({"role": "user", "content": "Hi"},), max_tokens=1)
         body = json.dumps(self._body(hello)).encode()
         path = f"{self.base.api}/chat/completions"
-        await self._while_loading(lambda: self._api.fetch("POST", path, body, self._timeout_s), limit_s, on_wait)
+        await while_loading(self.base, lambda: self._api.fetch("POST", path, body, self._timeout_s), limit_s, on_wait)
         self.asked_before.append(hello)
-
-    async def _while_loading(
-        self, ask: Callable[[], Awaitable[Body]], limit_s: float, on_wait: Callable[[str], None]
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + limit_s
-        while (await ask()).status == _LOADING:
-            if loop.time() > deadline:
-                raise TargetError(f"{self.base} is still loading after {limit_s:g} s: try again later, or raise --wait")
-            on_wait("the server is loading its model")
-            await asyncio.sleep(_POLL_S)
 
     async def choose_model(self, wanted: str | None) -> None:
         """Settle on ``wanted`` or, without a wish, on the only model that the server lists."""
