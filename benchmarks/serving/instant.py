@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from anaphora.checkpoints import Checkpoint, find_checkpoint
 from anaphora.engine import EngineConfig
 from anaphora.engine.active_request import ActiveRequest
-from anaphora.engine.config import EnginePlan, KVCapacity
 from anaphora.engine.engine_core import EngineCore
+from anaphora.engine.plan import EnginePlan, KVCapacity
 from anaphora.engine.sampler import SampledToken
 from anaphora.engine.startup import LoadedEngine
 from anaphora.kvcache.config import CacheConfig

@@ -9,10 +9,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from anaphora.engine.config import EngineConfig, KVCapacity
+from anaphora.engine.config import EngineConfig
 from anaphora.engine.core_output import CoreOutput
 from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.model_runner import ModelRunner
+from anaphora.engine.plan import KVCapacity
 from anaphora.engine.request import GenerationRequest
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.engine.startup import LoadedEngine

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from anaphora.checkpoints.model_config import ModelConfig
-from anaphora.engine.config import EngineConfig, KVCapacity
+from anaphora.engine.config import EngineConfig
+from anaphora.engine.plan import KVCapacity
 from anaphora.engine.startup import num_usable_cores
 from anaphora.errors import ConfigError
 

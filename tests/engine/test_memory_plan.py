@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from anaphora.checkpoints.model_config import ModelConfig
-from anaphora.engine.config import EngineConfig, KVCapacity
+from anaphora.engine.config import EngineConfig
 from anaphora.engine.gpu.buckets import TOKEN_BUCKETS
 from anaphora.engine.gpu.captured import num_captured_steps
 from anaphora.engine.memory_plan import MemoryDemand, activation_bytes, estimate_demand, graph_bytes
+from anaphora.engine.plan import KVCapacity
 from anaphora.errors import ConfigError
 from tests.engine.test_config import MODEL
 from tests.models_for_tests.tiny_checkpoint import ARCHITECTURES, tiny_config, weight_shapes

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from anaphora.engine.async_engine import AsyncEngine as AsyncEngine
     from anaphora.engine.cache_operations import CacheOperations as CacheOperations
     from anaphora.engine.config import EngineConfig as EngineConfig
-    from anaphora.engine.config import KVCapacity as KVCapacity
     from anaphora.engine.core_port import EngineDescription as EngineDescription
     from anaphora.engine.core_questions import PinnedPrefixes as PinnedPrefixes
     from anaphora.engine.engine_client import EngineClient as EngineClient
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from anaphora.engine.outputs import RequestOutput as RequestOutput
     from anaphora.engine.outputs import RequestTimes as RequestTimes
     from anaphora.engine.outputs import TokenLogprob as TokenLogprob
+    from anaphora.engine.plan import KVCapacity as KVCapacity
     from anaphora.engine.remote.remote_caller import RemoteCaller as RemoteCaller
     from anaphora.engine.remote.remote_port import RemotePort as RemotePort
     from anaphora.engine.request import GenerationRequest as GenerationRequest
@@ -41,7 +41,8 @@ keep_few_products()  # before any module of this room imports torch
 _HOMES = {
     "async_engine": ("AsyncEngine",),
     "cache_operations": ("CacheOperations",),
-    "config": ("EngineConfig", "KVCapacity"),
+    "config": ("EngineConfig",),
+    "plan": ("KVCapacity",),
     "core_port": ("EngineDescription",),
     "core_questions": ("PinnedPrefixes",),
     "engine_client": ("EngineClient",),

@@ -6,14 +6,13 @@ from typing import Literal, get_args
 from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.engine.gpu.captured import num_captured_steps
 from anaphora.engine.memory_plan import DEFAULT_GPU_MEMORY_UTILIZATION, MemoryDemand, MemoryPlan, estimate_demand
+from anaphora.engine.plan import ELEMENT_BYTES, DtypeName, EnginePlan, KVCapacity
 from anaphora.errors import ConfigError
 from anaphora.kvcache.config import DEFAULT_MAX_PINNED_SHARE, CacheConfig
 from anaphora.kvcache.eviction import DEFAULT_POLICY
 from anaphora.scheduler.config import SchedulerConfig
 
-DtypeName = Literal["float32", "bfloat16", "float16"]
 DeviceName = Literal["auto", "cpu", "cuda"]
-ELEMENT_BYTES: dict[DtypeName, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
 LARGE_GPU_BYTES = 70 * 2**30
 """From here on a GPU's step takes ``LARGE_TOKEN_BUDGET`` tokens by default: a long prompt then needs fewer passes over
@@ -21,31 +20,6 @@ the weights and over what it has computed before."""
 LARGE_TOKEN_BUDGET = 8192
 DEFAULT_KV_CACHE_BYTES = 2**30
 """On a CPU."""
-
-
-@dataclass(frozen=True, slots=True)
-class KVCapacity:
-    """Size of the KV cache."""
-
-    num_blocks: int
-    num_tokens: int
-    num_bytes: int
-
-    def __str__(self) -> str:
-        return f"{self.num_blocks} blocks, {self.num_tokens} tokens, {self.num_bytes / 2**20:.0f} MiB"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnginePlan:
-    """What :class:`EngineConfig` comes to for one model."""
-
-    dtype: DtypeName
-    is_on_gpu: bool
-    max_model_len: int
-    """Prompt and output of one request together, in tokens."""
-    kv_capacity: KVCapacity
-    cache: CacheConfig
-    scheduler: SchedulerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

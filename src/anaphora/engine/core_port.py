@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from anaphora.engine.config import EngineConfig, KVCapacity
+from anaphora.engine.config import EngineConfig
 from anaphora.engine.core_output import CoreOutput
 from anaphora.engine.core_questions import Question
+from anaphora.engine.plan import KVCapacity
 from anaphora.engine.request import GenerationRequest
 from anaphora.engine.stats import EngineStats
 from anaphora.errors import EngineDeadError

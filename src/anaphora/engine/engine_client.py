@@ -7,12 +7,13 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 
 from anaphora.engine.cache_operations import CacheOperations
-from anaphora.engine.config import EngineConfig, KVCapacity
+from anaphora.engine.config import EngineConfig
 from anaphora.engine.core_output import CoreOutput
 from anaphora.engine.core_port import CorePort
 from anaphora.engine.core_questions import ResetPrefixCache
 from anaphora.engine.output_processor import OutputProcessor
 from anaphora.engine.outputs import RequestOutput
+from anaphora.engine.plan import KVCapacity
 from anaphora.engine.request import GenerationRequest, check_request, compact
 from anaphora.engine.request_stream import RequestStream
 from anaphora.engine.stats import EngineStats

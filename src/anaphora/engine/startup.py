@@ -8,11 +8,12 @@ from typing import Protocol
 import torch
 
 from anaphora.checkpoints.checkpoint import Checkpoint, find_checkpoint
-from anaphora.engine.config import EngineConfig, EnginePlan
+from anaphora.engine.config import EngineConfig
 from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.gpu.device import choose_device
 from anaphora.engine.gpu.startup import load_on_gpu
 from anaphora.engine.model_runner import ModelRunner, Runner
+from anaphora.engine.plan import EnginePlan
 from anaphora.errors import ConfigError
 from anaphora.models.loader import load_model
 from anaphora.scheduler.scheduler import Scheduler

@@ -6,7 +6,7 @@ import time
 import torch
 
 from anaphora.checkpoints.checkpoint import Checkpoint
-from anaphora.engine.config import ELEMENT_BYTES, EngineConfig, EnginePlan
+from anaphora.engine.config import EngineConfig
 from anaphora.engine.gpu.buckets import TOKEN_BUCKETS, buckets_up_to
 from anaphora.engine.gpu.captured import captured_steps
 from anaphora.engine.gpu.graphs import CudaCapture
@@ -15,6 +15,7 @@ from anaphora.engine.gpu.memory import measure_demand
 from anaphora.engine.gpu.runner import GpuRunner
 from anaphora.engine.gpu.step_inputs import Room
 from anaphora.engine.memory_plan import MAX_LOGITS_ROWS, MemoryPlan, gib, graph_bytes
+from anaphora.engine.plan import ELEMENT_BYTES, EnginePlan
 from anaphora.errors import ConfigError
 from anaphora.models.attention.tasks import TASK_WORDS
 from anaphora.models.device.causal_lm import DeviceLM

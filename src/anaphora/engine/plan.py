@@ -1,0 +1,35 @@
+"""What an engine's settings come to for one model: sizes, all known before anything is loaded."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from anaphora.kvcache.config import CacheConfig
+from anaphora.scheduler.config import SchedulerConfig
+
+DtypeName = Literal["float32", "bfloat16", "float16"]
+ELEMENT_BYTES: dict[DtypeName, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class KVCapacity:
+    """Size of the KV cache."""
+
+    num_blocks: int
+    num_tokens: int
+    num_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.num_blocks} blocks, {self.num_tokens} tokens, {self.num_bytes / 2**20:.0f} MiB"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePlan:
+    """What :class:`anaphora.engine.config.EngineConfig` comes to for one model."""
+
+    dtype: DtypeName
+    is_on_gpu: bool
+    max_model_len: int
+    """Prompt and output of one request together, in tokens."""
+    kv_capacity: KVCapacity
+    cache: CacheConfig
+    scheduler: SchedulerConfig
