@@ -22,6 +22,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Libraries that tidy up as the process ends find everything again."""
+    gc.unfreeze()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """``-m gpu``: kernels are compiled. One process cannot do both."""
     if config.option.markexpr == ON_A_GPU:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.errors import RequestError
-from anaphora.kvcache.token_blocks import TOKEN_BYTES, TokenBlocks, pack, unpack
+from anaphora.kvcache.token_blocks import TOKEN_BYTES, TokenBlocks, num_common_units, pack, unpack
 
 
 def test_a_token_takes_four_bytes() -> None:
@@ -47,6 +47,15 @@ def test_added_in_one_piece_or_token_by_token_is_the_same(num_more: int, num_ful
     assert pieces.full == grown.full
     assert (pieces.num_full, pieces.num_tokens) == (num_full, 5 + num_more)
     assert pieces.to_bytes() == grown.to_bytes()
+
+
+@pytest.mark.parametrize("width", [4, 64])
+@pytest.mark.parametrize("num_common", [0, 1, 63, 64, 3_333, 8_191, 8_192, 10_000])
+def test_where_long_sequences_part_is_found(num_common: int, width: int) -> None:
+    a = pack(range(10_000)).tobytes()
+    b = a[: num_common * TOKEN_BYTES] + pack([2**32 - 1] * (10_000 - num_common)).tobytes()
+    assert num_common_units(a, b, width) == num_common * TOKEN_BYTES // width
+    assert num_common_units(bytearray(b), memoryview(a), width) == num_common * TOKEN_BYTES // width
 
 
 def test_an_array_packs_like_a_list() -> None:
