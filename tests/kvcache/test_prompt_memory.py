@@ -28,6 +28,13 @@ def test_common_tokens(a: list[int], b: list[int]) -> None:
     assert num_common_units(packed(a), packed(b), TOKEN_BYTES) == common(a, b)
 
 
+@given(st.integers(0, 2999), st.integers(1, 5))
+def test_common_units_of_long_prompts(place: int, width: int) -> None:
+    prompt = list(range(3000))
+    other = [*prompt[:place], 2**31, *prompt[place + 1 :]]
+    assert num_common_units(packed(prompt), packed(other), width * TOKEN_BYTES) == place // width
+
+
 @given(st.lists(TOKENS, max_size=12), TOKENS)
 def test_the_nearest_prompt_has_the_longest_common_beginning_of_all(
     prompts: list[list[int]], prompt: list[int]
