@@ -34,11 +34,12 @@ check: $(BIN)/.dev  ## lint, format and types
 
 # Looking at every branch that is taken makes all code several times slower. So only the rooms that promise all of theirs are
 # measured, in a run of their own: what their own tests do not take is missed. `make coverage` measures every room.
+# The tests of one file share what they have started; those of the core start nothing and are dealt out one by one.
 PYTEST := $(BIN)/python -m pytest -m "not soak" --numprocesses=auto --dist=loadfile
 MEASURED := kvcache scheduler
 
 test: check model  ## the whole check: ruff, mypy, pytest with all branches of the cache core
-	@$(PYTEST) $(MEASURED:%=tests/%) $(MEASURED:%=--cov=anaphora.%) --cov-report=term --cov-fail-under=100 $(ARGS)
+	@$(PYTEST) --dist=load $(MEASURED:%=tests/%) $(MEASURED:%=--cov=anaphora.%) --cov-report=term --cov-fail-under=100 $(ARGS)
 	@$(PYTEST) $(MEASURED:%=--ignore=tests/%) $(ARGS)
 
 coverage: $(BIN)/.dev model  ## all tests with every room's branches measured (slow); more in htmlcov/
