@@ -7,7 +7,7 @@ from anaphora.lab.report import gradient_figures
 from anaphora.lab.report.base import CsvOf, FigureOf, Findings, Presentation
 from anaphora.lab.report.hit_rates import hit_rate_line
 from anaphora.lab.report.lines import lines_table
-from anaphora.lab.report.tails import tails_table
+from anaphora.lab.report.tails import tails_tables
 from anaphora.lab.report.token_costs import costs_table
 from anaphora.lab.report.words import count, interval, levels_in_words, ms, percent, signed_percent
 from anaphora.report.tables import Table
@@ -19,18 +19,18 @@ def _tables(findings: Findings) -> list[Table]:
     fit = findings.found["two_variable"]
     return [
         _lengths(findings.found),
-        _tails(findings.found),
+        *_tails(findings.found),
         lines_table(findings.found),
         *([] if fit is None else [costs_table(fit)]),
     ]
 
 
-def _tails(gradient: Mapping[str, Any]) -> Table:
+def _tails(gradient: Mapping[str, Any]) -> tuple[Table, ...]:
     rows = [
         (count(row["prompt_tokens"]), {arm: row[f"{arm}_ttft_ms_tail"] for arm in ("off", "on")})
         for row in gradient["rows"]
     ]
-    return tails_table("prompt tokens", rows)
+    return tails_tables("prompt tokens", rows)
 
 
 def _lengths(gradient: Mapping[str, Any]) -> Table:

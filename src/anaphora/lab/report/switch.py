@@ -11,7 +11,7 @@ from anaphora.lab.experiments.switch import SwitchSettings
 from anaphora.lab.report.base import CsvOf, FigureOf, Findings, Presentation
 from anaphora.lab.report.drawing import COLOURS, subtitle
 from anaphora.lab.report.hit_rates import hit_rate_line
-from anaphora.lab.report.tails import tails_table
+from anaphora.lab.report.tails import tails_tables
 from anaphora.lab.report.words import change, count, interval, level_of, ms, percent, signed_percent
 from anaphora.lab.witnesses import told_rate
 from anaphora.report.colours import GRID, INK
@@ -20,12 +20,12 @@ from anaphora.traces.records import RequestRecord
 
 
 def _tables(findings: Findings) -> list[Table]:
-    return [_questions(findings.found), _summary(findings.found), _tails(findings.found)]
+    return [_questions(findings.found), _summary(findings.found), *_tails(findings.found)]
 
 
-def _tails(switch: Mapping[str, Any]) -> Table:
+def _tails(switch: Mapping[str, Any]) -> tuple[Table, ...]:
     times = (("TTFT", "ttft_ms_tail"), ("E2E", "e2e_ms_tail"))
-    return tails_table("<", [(name, {arm: switch[arm][key] for arm in ("off", "on")}) for name, key in times])
+    return tails_tables("<", [(name, {arm: switch[arm][key] for arm in ("off", "on")}) for name, key in times])
 
 
 def _questions(switch: Mapping[str, Any]) -> Table:

@@ -13,8 +13,13 @@ Tail = Mapping[str, Any]
 """As :func:`anaphora.lab.experiments.summary.tail` stores it."""
 
 
-def tails_table(of: str, rows: Sequence[tuple[str, Mapping[str, Tail]]]) -> Table:
-    """A row for each named pair of tails, off and on. ``of``: what the rows are."""
+def tails_tables(of: str, rows: Sequence[tuple[str, Mapping[str, Tail]]]) -> tuple[Table, ...]:
+    """A row for each named pair of tails, off and on; no table if there are too few answers to tell anything.
+
+    ``of``: what the rows are.
+    """
+    if all(tails[arm][quantile] is None for _, tails in rows for arm in ARMS for quantile in TAIL):
+        return ()
     columns = (of, "n off, on", *(f"{name.upper()} {arm} (ms)" for name in TAIL for arm in ARMS))
     cells = tuple(
         (
@@ -25,4 +30,4 @@ def tails_table(of: str, rows: Sequence[tuple[str, Mapping[str, Tail]]]) -> Tabl
         for name, tails in rows
     )
     needed = ", ".join(f"{name.upper()} {least_samples(fraction)}" for name, fraction in TAIL.items())
-    return Table("The slowest", columns, cells, f"so many answers of an arm it takes to tell: {needed}")
+    return (Table("The slowest", columns, cells, f"so many answers of an arm it takes to tell: {needed}"),)
