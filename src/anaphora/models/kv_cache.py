@@ -51,6 +51,10 @@ class PagedKVCache:
         else:
             layer.index_copy_(2, slots, new)
 
+    def copy_slots(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        """Copy every layer's keys and values from ``sources`` to ``targets``: slots, ``[n]`` int64 on the device."""
+        self._storage.index_copy_(3, targets, self._storage.index_select(3, sources))
+
     def gather_index(self, slots: torch.Tensor) -> torch.Tensor:
         """What :meth:`gather` needs to know of ``slots`` ``[n]`` int64: made once, used for every layer."""
         _, num_kv_heads, num_slots, _ = self._layers[0].shape

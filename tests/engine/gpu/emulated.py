@@ -27,24 +27,30 @@ def emulated_model(folder: Path, block_size: int = 16) -> DeviceLM:
     )
 
 
-def emulated_launcher(model: DeviceLM, config: EngineConfig, max_captured: int) -> PassLauncher:
+def emulated_launcher(
+    model: DeviceLM, config: EngineConfig, max_captured: int, num_spare_blocks: int = 2
+) -> PassLauncher:
     """Passes of up to ``max_captured`` tokens are padded as for a graph; memory that nobody wrote is poisoned."""
     plan = config.resolve(model.config)
-    kv = model.new_kv_cache(plan.kv_capacity.num_blocks, config.block_size)
+    kv = model.new_kv_cache(plan.kv_capacity.num_blocks + num_spare_blocks, config.block_size)
     for layer in range(model.config.num_layers):
         kv.layer(layer).fill_(torch.nan)
     room = captured_room(plan, config.block_size)
     buckets = buckets_up_to(max_captured) if max_captured else ()
-    launcher = PassLauncher(model, kv, room=room, buckets=buckets, capture=EmulatedCapture())
+    launcher = PassLauncher(
+        model, kv, room=room, buckets=buckets, capture=EmulatedCapture(), num_spare_blocks=num_spare_blocks
+    )
     launcher.capture_all()
     return launcher
 
 
-def emulated_core(config: EngineConfig, *, max_captured: int) -> tuple[EngineCore, GpuRunner]:
+def emulated_core(
+    config: EngineConfig, *, max_captured: int, num_spare_blocks: int = 2
+) -> tuple[EngineCore, GpuRunner]:
     """An engine core with the GPU's runner."""
     model = emulated_model(Path(str(config.model)), config.block_size)
     plan = config.resolve(model.config)
-    launcher = emulated_launcher(model, config, max_captured)
+    launcher = emulated_launcher(model, config, max_captured, num_spare_blocks)
     runner = GpuRunner(launcher, block_size=config.block_size, max_model_len=plan.max_model_len)
     core = EngineCore(
         Scheduler(plan.scheduler, plan.cache),

@@ -92,13 +92,39 @@ def test_same_tokens_ledgers_and_counts_as_on_cpu(
     assert (runner.num_ahead > 0) == (max_captured > 0)
 
 
-def test_tokens_run_ahead_but_where_a_block_begins(tiny_folders: dict[str, Path]) -> None:
-    core, runner = emulated_core(config_for(tiny_folders["llama3"], **LIMITS), max_captured=8)
+@pytest.mark.parametrize(
+    ("num_spare_blocks", "num_asked"),
+    [(2, 2), (1, 2 + 4), (0, 2 + 4)],
+    ids=["enough spare blocks", "too few", "none"],
+)
+def test_tokens_run_ahead(num_spare_blocks: int, num_asked: int, tiny_folders: dict[str, Path]) -> None:
+    """Only what is first is computed when it is asked for and, with too few spare blocks, what begins a block."""
+    config = config_for(tiny_folders["llama3"], **LIMITS)
+    core, runner = emulated_core(config, max_captured=8, num_spare_blocks=num_spare_blocks)
     params = SamplingParams(max_tokens=40, temperature=0.0, ignore_eos=True)
-    core.add(GenerationRequest(request_id=RequestId("a"), prompt_token_ids=[1, 2, 3], params=params))
-    assert len([output for _ in range(40) for output in core.step() or ()]) == 40
-    # the first token is computed when asked for, and so are those at positions 16 and 32, which need a block
-    assert runner.num_ahead == 40 - 3
+    for name in "ab":
+        core.add(GenerationRequest(request_id=RequestId(name), prompt_token_ids=[1, 2, 3], params=params))
+    assert len([output for _ in range(40) for output in core.step() or ()]) == 80
+    assert runner.num_ahead == 80 - num_asked
+
+
+def test_what_begins_a_block_ahead_is_read_from_the_block(tiny_folders: dict[str, Path]) -> None:
+    """Its first token lies in a spare block at first, which others write to at once: poison tells of a wrong place."""
+    config = config_for(tiny_folders["qwen3"], **LIMITS | {"block_size": 4})
+    params = SamplingParams(max_tokens=30, temperature=0.0, ignore_eos=True)
+    texts = []
+    for num_spare_blocks in (5, 0):
+        core, runner = emulated_core(config, max_captured=8, num_spare_blocks=num_spare_blocks)
+        for index in range(4):  # so that each begins its blocks in another step
+            prompt = [1 + index, *range(5, 10 + index)]
+            core.add(GenerationRequest(request_id=RequestId(f"{index}"), prompt_token_ids=prompt, params=params))
+        outputs = []
+        while (step := core.step()) is not None:
+            outputs += step
+            core.scheduler.check_integrity()
+        texts.append([(output.request_id, output.token_id) for output in outputs])
+        assert (runner.num_ahead > 4 * 20) == (num_spare_blocks > 0)
+    assert texts[0] == texts[1]
 
 
 def test_nothing_runs_ahead_while_somebody_waits(tiny_folders: dict[str, Path]) -> None:

@@ -55,7 +55,8 @@ def flatten(chunks: Sequence[Chunk], block_size: int, tables: "BlockTables") -> 
 
 
 class BlockTables:
-    """Block tables as arrays. A running request's table grows by a block now and then: only that is converted."""
+    """Block tables as arrays. A running request's table grows by a block now and then, and its last block may have been
+    a spare one: only these are converted."""
 
     def __init__(self, max_requests: int) -> None:
         """As many as ``max_requests`` are kept; of more, those made first are forgotten."""
@@ -68,8 +69,8 @@ class BlockTables:
         if kept is not None and kept[0] is ids:
             return kept[1]
         known = 0
-        if kept is not None and kept[0] == ids[: len(kept[0])]:
-            known = len(kept[0])
+        if kept is not None and kept[0][:-1] == ids[: len(kept[0]) - 1]:
+            known = len(kept[0]) - 1
         array = np.empty(len(ids), dtype=np.int32)
         if kept is not None:
             array[:known] = kept[1][:known]

@@ -19,6 +19,7 @@ from anaphora.models.attention.tasks import TaskPlan
 from anaphora.models.attention.tiles import TileConfig
 from anaphora.models.device.causal_lm import DeviceLM
 from anaphora.models.kv_cache import PagedKVCache
+from anaphora.types import BlockId
 
 NUM_IN_FLIGHT = 3
 """Passes whose buffers on the host may be in use: one that lands, one behind it, one that runs ahead."""
@@ -63,10 +64,21 @@ class PassLauncher:
     """Passes over one model and its KV tensors, in the order in which they are launched."""
 
     def __init__(
-        self, model: DeviceLM, kv: PagedKVCache, *, room: Room, buckets: tuple[int, ...], capture: Capture
+        self,
+        model: DeviceLM,
+        kv: PagedKVCache,
+        *,
+        room: Room,
+        buckets: tuple[int, ...],
+        capture: Capture,
+        num_spare_blocks: int = 0,
     ) -> None:
-        """``room``: of captured passes, whose tokens are padded to one of ``buckets`` (none: nothing is captured)."""
+        """``room``: of captured passes, whose tokens are padded to one of ``buckets`` (none: nothing is captured).
+
+        The last ``num_spare_blocks`` of ``kv`` are nobody's: see :mod:`anaphora.engine.gpu.run_ahead`.
+        """
         self._model = model
+        self.spare_blocks = tuple(BlockId(kv.num_blocks - 1 - index) for index in range(num_spare_blocks))
         self._kv = kv
         self._buckets = buckets
         self._capture = capture
@@ -131,6 +143,14 @@ class PassLauncher:
         batch = flatten(chunks, self._kv.block_size, self._tables)
         plan = self._model.attention.plan_spans(batch.spans)
         return compute(self._model, self._kv, batch, plan, self._sampled).float().cpu()
+
+    def move_first_tokens(self, moves: Sequence[tuple[BlockId, BlockId]]) -> None:
+        """Copy the keys and values of the first token of blocks to other blocks, after all that was launched."""
+        slots = [[block_id * self._kv.block_size for block_id in move] for move in moves]
+        # page-locked, so that nothing waits for the passes that are under way
+        pairs = torch.tensor(slots, dtype=torch.int64, pin_memory=self._is_cuda)
+        sources, targets = pairs.to(self._model.device, non_blocking=True).unbind(1)
+        self._kv.copy_slots(sources, targets)
 
     def free_unused_memory(self) -> None:
         """After a step that found no memory: wait for what is under way, and give back what nobody uses."""

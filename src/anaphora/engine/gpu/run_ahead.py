@@ -6,6 +6,10 @@ sends while the device computes. The scheduler knows nothing of this. When it th
 there; what it does not ask for (a request met a stop token, was aborted or preempted) is dropped. Nothing has to be
 undone: such a token's key and value lie in the unfinished block that was the request's own, which nobody reads and its
 next owner writes first, for passes are computed in the order in which they are launched.
+
+A token that begins a block comes before the scheduler has given its request one. It is written to a *spare* block, of
+which the scheduler knows nothing; once the block is there, the token is copied to it, in the order of passes. Of many
+requests one begins a block in almost every step: without this few steps of theirs could run ahead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,13 +33,15 @@ class NextToken:
     position: int
     block_id: BlockId
     """Where its key and value are written."""
+    is_spare: bool
+    """Whether that block is not the request's."""
 
     def is_asked_for(self, item: ScheduledRequest, block_size: int) -> bool:
         """Whether the scheduler wants just this."""
         return (
             item.request is self.request
             and (item.start, item.num_new_tokens, item.samples) == (self.position, 1, True)
-            and item.block_table[self.position // block_size] == self.block_id
+            and (self.is_spare or item.block_table[self.position // block_size] == self.block_id)
         )
 
 
@@ -62,11 +68,14 @@ def predict(
     active: Mapping[RequestId, ActiveRequest],
     block_size: int,
     max_model_len: int,
+    spare_blocks: Sequence[BlockId],
 ) -> Prediction | None:
     """The step after ``scheduled``, whose tokens will be sampled in ``rows`` of the pass that has just been launched.
 
-    ``None`` if it is not clear, or nothing will be left to do.
+    ``None`` if it is not clear, if more requests begin a block than there are ``spare_blocks``, or if nothing will be
+    left to do.
     """
+    spares = iter(spare_blocks)
     chunks: list[Chunk] = []
     draws: list[Draw] = []
     tokens: dict[RequestId, NextToken] = {}
@@ -76,12 +85,17 @@ def predict(
             return None
         if request.num_output_tokens + 1 >= request.max_tokens or item.end + 1 >= max_model_len:
             continue  # it ends with the token that is being sampled
-        if item.end // block_size >= len(item.block_table):
-            return None
+        block_table, spare = item.block_table, None
+        if item.end // block_size >= len(block_table):
+            spare = next(spares, None)
+            if spare is None:
+                return None
+            block_table = (*block_table, spare)
         if not state.params.is_greedy:
             draws.append(Draw(len(chunks), state.params, state.uniform(num_ahead=1)))
         name = request.request_id
         at = range(item.end, item.end + 1)
-        chunks.append(Chunk(name, (-1 - rows[name],), item.end, item.block_table, at, samples=True))
-        tokens[name] = NextToken(request, len(chunks) - 1, item.end, item.block_table[item.end // block_size])
+        chunks.append(Chunk(name, (-1 - rows[name],), item.end, block_table, at, samples=True))
+        block_id = block_table[item.end // block_size]
+        tokens[name] = NextToken(request, len(chunks) - 1, item.end, block_id, is_spare=spare is not None)
     return Prediction(tuple(chunks), tuple(draws), tokens) if chunks else None

@@ -7,7 +7,7 @@ import torch
 from anaphora.engine.active_request import ActiveRequest
 from anaphora.engine.gpu.device_sampler import stays_on_device
 from anaphora.engine.gpu.launcher import Draw, Launched, PassLauncher
-from anaphora.engine.gpu.run_ahead import Ahead, predict
+from anaphora.engine.gpu.run_ahead import Ahead, NextToken, predict
 from anaphora.engine.input_batch import Chunk, split_into_passes
 from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.model_runner import chunk_of, share_out
@@ -68,12 +68,23 @@ class GpuRunner:
             return self._compute(scheduled, active, may_run_ahead=may_run_ahead)
         rows = {item.request.request_id: tokens[item.request.request_id].row for item in there}
         self.num_ahead += len(there)
+        self._settle(there, tokens)
         if rest:
             sampled = self._compute(rest, active, may_run_ahead=False)
             return self._landed(ahead.launched, rows, active) | sampled
         if may_run_ahead:
             self._run_ahead(there, rows, active)
         return self._landed(ahead.launched, rows, active)
+
+    def _settle(self, there: Sequence[ScheduledRequest], tokens: Mapping[RequestId, NextToken]) -> None:
+        """Move tokens that were written to spare blocks into the blocks that their requests have by now."""
+        moves = []
+        for item in there:
+            token = tokens[item.request.request_id]
+            if token.is_spare:
+                moves.append((token.block_id, item.block_table[token.position // self._block_size]))
+        if moves:
+            self._launcher.move_first_tokens(moves)
 
     def _compute(
         self, scheduled: Sequence[ScheduledRequest], active: Active, *, may_run_ahead: bool
@@ -104,7 +115,7 @@ class GpuRunner:
     def _run_ahead(self, scheduled: Sequence[ScheduledRequest], rows: Mapping[RequestId, int], active: Active) -> None:
         if len(scheduled) > self._launcher.max_num_tokens:
             return
-        predicted = predict(scheduled, rows, active, self._block_size, self._max_model_len)
+        predicted = predict(scheduled, rows, active, self._block_size, self._max_model_len, self._launcher.spare_blocks)
         if predicted is not None:
             launched = self._launcher.launch(predicted.chunks, predicted.draws)
             self._ahead = Ahead(launched, predicted.tokens)

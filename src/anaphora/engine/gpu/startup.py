@@ -21,6 +21,8 @@ from anaphora.models.attention.tasks import TASK_WORDS
 from anaphora.models.device.causal_lm import DeviceLM
 from anaphora.models.device.loader import load_device_model
 
+NUM_SPARE_BLOCKS = 32
+"""Beside those that the KV cache is said to have: so many requests may begin a block in a step that runs ahead."""
 logger = logging.getLogger(__name__)
 
 
@@ -37,7 +39,7 @@ def load_on_gpu(config: EngineConfig, checkpoint: Checkpoint, device: torch.devi
     plan = config.resolve(checkpoint.config, memory)
     _log(memory, plan)
     try:
-        kv = model.new_kv_cache(plan.kv_capacity.num_blocks, config.block_size)
+        kv = model.new_kv_cache(plan.kv_capacity.num_blocks + NUM_SPARE_BLOCKS, config.block_size)
     except torch.OutOfMemoryError:
         raise ConfigError(
             f"the GPU has no room for a KV cache of {plan.kv_capacity}: lower num_gpu_blocks_override or "
@@ -47,7 +49,12 @@ def load_on_gpu(config: EngineConfig, checkpoint: Checkpoint, device: torch.devi
         () if config.enforce_eager else buckets_up_to(min(plan.scheduler.max_num_batched_tokens, TOKEN_BUCKETS[-1]))
     )
     launcher = PassLauncher(
-        model, kv, room=captured_room(plan, config.block_size), buckets=buckets, capture=CudaCapture(device)
+        model,
+        kv,
+        room=captured_room(plan, config.block_size),
+        buckets=buckets,
+        capture=CudaCapture(device),
+        num_spare_blocks=NUM_SPARE_BLOCKS,
     )
     started_s = time.perf_counter()
     model.attention.warm_up(plan.scheduler.max_num_batched_tokens)
