@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from benchmarks.lab.planted import BLOCK_SIZE, Noise, Planted
 
+from anaphora.lab.calibration.timed_server import content_length
 from anaphora.lab.kernel_stamps import StampedSocket
 from anaphora.protocol.sse import ENCODED_DONE, encode_event
 
@@ -91,7 +92,7 @@ class Conversation:
         arrival_ns = 0
         while True:
             head, found, body = self._received.partition(b"\r\n\r\n")
-            if found and len(body) >= (length := _content_length(head)):
+            if found and len(body) >= (length := content_length(head)):
                 self._received = body[length:]
                 return arrival_ns, head.partition(b" HTTP")[0].decode(), json.loads(body[:length] or b"{}")
             select.select([self._stamped], [], [])
@@ -156,14 +157,6 @@ def _metrics(serving: Serving) -> str:
         "# TYPE vllm:cache_config_info gauge\n"
         f'vllm:cache_config_info{{block_size="{BLOCK_SIZE}",num_gpu_blocks="1000000"}} 1\n'
     )
-
-
-def _content_length(head: bytes) -> int:
-    for line in head.split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        if name.lower() == b"content-length":
-            return int(value)
-    return 0
 
 
 def main() -> None:

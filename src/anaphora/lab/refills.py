@@ -16,17 +16,13 @@ def refills(before: Iterable[Trial], after: Iterable[Trial]) -> list[Trial]:
     for trial in before:
         if trial.arm == "on" and trial.phase != "warmup" and trial.experiment in unfinished:
             sent.setdefault(_text(trial.request), trial)
-    return [
-        replace(
-            trial,
-            experiment="warmup",
-            phase="warmup",
-            label="refill",
-            request=replace(trial.request, max_tokens=1),
-            reset_before=False,
-        )
-        for trial in sent.values()
-    ]
+    return [refill(trial, label="refill", reset_before=False) for trial in sent.values()]
+
+
+def refill(trial: Trial, *, label: str, reset_before: bool) -> Trial:
+    """The trial's prompt once more, to be put into the cache: one token, and no part of any statistic."""
+    request = replace(trial.request, max_tokens=1)
+    return replace(trial, experiment="warmup", phase="warmup", label=label, request=request, reset_before=reset_before)
 
 
 def with_restarts(trials: Sequence[Trial], warmups: Mapping[Arm, Sequence[Trial]]) -> list[Trial]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from anaphora.errors import TargetError
 from anaphora.lab.arms import ArmsProof, Mechanism, Trial
 from anaphora.lab.counted_reply import counted_chat
+from anaphora.lab.refills import refill
 from anaphora.lab.targets.base import ChatRequest, Target
 
 _TRIES = 10
@@ -64,23 +65,12 @@ def with_resets(trials: Sequence[Trial]) -> list[Trial]:
         if must_miss:
             trial = replace(trial, reset_before=True)
         elif held != place:
-            order.append(_filling(latest[place]))
+            order.append(refill(latest[place], label="fills the cache again", reset_before=True))
         order.append(trial)
         held = None if trial.arm == "off" else place
         if trial.arm == "on":
             latest[place] = trial
     return order
-
-
-def _filling(trial: Trial) -> Trial:
-    return replace(
-        trial,
-        experiment="warmup",
-        phase="warmup",
-        label="fills the cache again",
-        request=replace(trial.request, max_tokens=1),
-        reset_before=True,
-    )
 
 
 async def _cached(target: Target, request: ChatRequest) -> int | None:

@@ -65,7 +65,7 @@ class TimedConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += data
         head, found, body = self._received.partition(b"\r\n\r\n")
-        length = _content_length(head)
+        length = content_length(head)
         if not found or len(body) < length:
             return
         self._received = body[length:]
@@ -110,7 +110,8 @@ def _event() -> bytes:
 _EVENT = _event()
 
 
-def _content_length(head: bytes) -> int:
+def content_length(head: bytes) -> int:
+    """What a request's head says of its body; 0 without a word."""
     for line in head.split(b"\r\n"):
         name, _, value = line.partition(b":")
         if name.lower() == b"content-length":
