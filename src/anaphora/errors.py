@@ -5,6 +5,7 @@
     ├── MissingExtraError      the command needs the extra ``engine``, which is not installed
     ├── CheckpointError        a model cannot be found, read, converted or understood
     ├── TraceError             a trace or a records file cannot be used as asked
+    ├── LostProcessError       a process of a simulation was ended from outside, as when memory runs out
     ├── TargetError            a measured server cannot be reached, or answered something that is not an answer
     ├── RequestError           a request to the engine is the caller's mistake (HTTP 400 unless said otherwise)
     │   ├── PromptTooLongError     prompt and output do not fit the context or the KV cache
@@ -38,6 +39,10 @@ class CheckpointError(AnaphoraError):
 
 class TraceError(AnaphoraError):
     """A trace or records file cannot be read, or lacks what the question needs."""
+
+
+class LostProcessError(AnaphoraError):
+    """A process that did a part of the work was ended before it was done."""
 
 
 class TargetError(AnaphoraError):

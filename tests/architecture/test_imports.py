@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "anaphora"
-FOUNDATION = {"types", "errors"}
+FOUNDATION = {"types", "errors", "cores"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "errors": set(),
+    "cores": set(),
     "kvcache": set(),
     "scheduler": {"kvcache"},
     "checkpoints": set(),
@@ -37,7 +38,7 @@ PLAIN_ROOMS = [
     *("kvcache", "scheduler", "checkpoints", "tokenizer", "traces", "protocol"),
     *("report", "sim", "explain", "lab", "cli"),
 ]
-STANDARD_LIBRARY_ONLY = ["types", "errors", "kvcache", "scheduler"]
+STANDARD_LIBRARY_ONLY = ["types", "errors", "cores", "kvcache", "scheduler"]
 NOT_IN_THE_CORE = {"time", "os", "random", "socket", "asyncio", "logging", "datetime", "threading"}
 
 

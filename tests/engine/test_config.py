@@ -1,4 +1,3 @@
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +6,6 @@ import pytest
 from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.engine.config import EngineConfig
 from anaphora.engine.plan import KVCapacity
-from anaphora.engine.startup import num_usable_cores
 from anaphora.errors import ConfigError
 
 MODEL = ModelConfig(
@@ -117,11 +115,3 @@ def test_settings_reach_cache_and_scheduler() -> None:
     plan = EngineConfig(enable_prefix_caching=False, max_num_seqs=3, max_num_batched_tokens=17).resolve(MODEL)
     assert not plan.cache.enable_prefix_caching
     assert (plan.scheduler.max_num_seqs, plan.scheduler.max_num_batched_tokens) == (3, 17)
-
-
-def test_threads_are_as_many_as_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
-    assert num_usable_cores() == 3
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert num_usable_cores() == 1

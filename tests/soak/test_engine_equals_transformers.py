@@ -14,9 +14,10 @@ import torch
 import transformers
 
 from anaphora.checkpoints.checkpoint import Checkpoint, find_checkpoint
+from anaphora.cores import num_usable_cores
 from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.sampling_params import SamplingParams
-from anaphora.engine.startup import load_engine, num_usable_cores
+from anaphora.engine.startup import load_engine
 from anaphora.tokenizer.tokenizer import Tokenizer
 from tests.engine.harness import config_for, finish, request, tokens
 from tests.engine.oracle import Comparison, Oracle

@@ -3,7 +3,7 @@
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,6 +61,14 @@ SampleOption = Annotated[
         "for the whole trace, with their expected error.",
     ),
 ]
+JobsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Processes to spread the work over: each run by either rule of counting, and each simulation in time. "
+        "Default: as many as there are cores to use.",
+    ),
+]
 FirstOption = Annotated[
     int | None, typer.Option("--first", min=1, metavar="N", help="Replay the first N requests of the trace only.")
 ]
@@ -85,7 +93,7 @@ def simulate(
     trace_block_size: TraceBlockSizeOption = None,
     model: ModelOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes to spread the runs over.")] = 1,
+    jobs: JobsOption = None,
     sample_fraction: SampleOption = 1.0,
     first: FirstOption = None,
     latency: LatencyOption = None,
@@ -102,13 +110,15 @@ def simulate(
 
     from anaphora.cli.output_folder import make_folder
     from anaphora.cli.trace_input import kv_bytes_per_token, read_for_cache
+    from anaphora.cores import num_usable_cores
     from anaphora.errors import ConfigError
     from anaphora.sim.capacity import parse_capacities
+    from anaphora.sim.collector import collector_paused
     from anaphora.sim.prompt_blocks import cut_into_blocks
     from anaphora.sim.report.results import results_of
     from anaphora.sim.sampled_sweep import SampledSweep
     from anaphora.sim.sampling import sample
-    from anaphora.sim.sweep import Sweep, collector_paused, core_policy
+    from anaphora.sim.sweep import Sweep, core_policy
 
     for name in policy or ():
         core_policy(name)
@@ -129,10 +139,11 @@ def simulate(
     plans = _plans(read, sweep, policy or [served.eviction_policy if served else "default"], sizes)
     drawn = None if sample_fraction == 1 else sample(sweep.prompts, sample_fraction)
     replayed = sweep if drawn is None else SampledSweep(sweep, drawn)
-    runs = _run(replayed, plans, jobs, Console(stderr=True))
-    results = results_of(read, sweep, runs, drawn, shlex.join(["anaphora", *sys.argv[1:]]))
+    num_jobs = jobs or num_usable_cores()
+    runs, reuse = _run(sweep, replayed, plans, num_jobs, Console(stderr=True))
+    results = results_of(read, sweep.working_set, reuse, runs, drawn, shlex.join(["anaphora", *sys.argv[1:]]))
     if server is not None:
-        results = timed(results, sweep.prompts, plans, server, served_by=served, num_jobs=jobs)
+        results = timed(results, sweep.prompts, plans, server, served_by=served, num_jobs=num_jobs)
     _show(results, out, as_json)
 
 
@@ -148,10 +159,18 @@ def _plans(trace: "Trace", sweep: "Sweep", policies: Sequence[str], sizes: Seque
 
 
 def _run(
-    sweep: "Sweep | SampledSweep", plans: Sequence["RunPlan"], num_jobs: int, console: "Console"
-) -> list["SimulatedRun"]:
-    with progress_bar(console, "replaying", sweep.num_requests_per_run * len(plans)) as advance:
-        return sweep.run_all(plans, advance, num_jobs=num_jobs)
+    whole: "Sweep", replayed: "Sweep | SampledSweep", plans: Sequence["RunPlan"], num_jobs: int, console: "Console"
+) -> tuple[list["SimulatedRun"], dict[str, Any]]:
+    """All runs; and what the whole trace tells of reuse, which is worked out beside them."""
+    from anaphora.sim.reuse import reuse_of
+    from anaphora.sim.spread import spread
+
+    def reuse(progress: Callable[[int], None]) -> dict[str, Any]:
+        return reuse_of(whole.prompts, whole.computed_paths)
+
+    with progress_bar(console, "replaying", replayed.num_requests_per_run * len(plans)) as advance:
+        *counts, found = spread([*replayed.tasks(plans), reuse], advance, num_jobs=num_jobs)
+    return replayed.runs_of(plans, counts), found
 
 
 def _show(results: Mapping[str, Any], out: Path | None, as_json: bool) -> None:

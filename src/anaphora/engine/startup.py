@@ -1,13 +1,13 @@
 """From settings to an engine that can step: find the checkpoint, load the weights, size the KV cache."""
 
 import logging
-import os
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
 from anaphora.checkpoints.checkpoint import Checkpoint, find_checkpoint
+from anaphora.cores import num_usable_cores
 from anaphora.engine.config import EngineConfig
 from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.gpu.device import choose_device
@@ -90,10 +90,3 @@ def _load_on_cpu(config: EngineConfig, checkpoint: Checkpoint) -> tuple[ModelRun
     runner = ModelRunner(model, kv)
     runner.warm_up()
     return runner, plan
-
-
-def num_usable_cores() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

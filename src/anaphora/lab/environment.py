@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anaphora import __version__
+from anaphora.cores import num_usable_cores
 
 _SHOWN_PACKAGES = ("torch", "numpy", "scipy", "tokenizers", "fastokens")
 
@@ -18,7 +19,7 @@ def describe() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
-        "num_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "num_cpus": num_usable_cores(),
         "memory_gib": _memory_gib(),
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "packages": {name: version for name in _SHOWN_PACKAGES if (version := _version(name)) is not None},

@@ -1,6 +1,6 @@
 """A sweep over a sample of a trace that answers for the whole."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from anaphora.sim.estimates import Estimate, RuleCount, SampledCount, as_array, 
 from anaphora.sim.lru_curve import engine_curve, trace_rule_block_curve, trace_rule_curve
 from anaphora.sim.prompt_blocks import PromptBlocks
 from anaphora.sim.sampling import Sample
+from anaphora.sim.spread import Progress, Task, spread
 from anaphora.sim.sweep import RunPlan, SimulatedRun, Sweep
 
 _EXACT = "lru"
@@ -34,14 +35,23 @@ class SampledSweep:
         """As many as the sample has, by both rules."""
         return self._sweep.num_requests_per_run
 
-    def run_all(
-        self, plans: Sequence[RunPlan], progress: Callable[[int], None], *, num_jobs: int = 1
-    ) -> list[SimulatedRun]:
+    def run_all(self, plans: Sequence[RunPlan], progress: Progress, *, num_jobs: int = 1) -> list[SimulatedRun]:
         """Every cache, in the order of ``plans``."""
-        asked = {plan: self._matching(plan) for plan in plans}
-        replayed = list(dict.fromkeys(asked.values()))
-        runs = dict(zip(replayed, self._sweep.run_all(replayed, progress, num_jobs=num_jobs), strict=True))
-        return [self._estimated(plan, runs[asked[plan]]) for plan in plans]
+        return self.runs_of(plans, spread(self.tasks(plans), progress, num_jobs=num_jobs))
+
+    def tasks(self, plans: Sequence[RunPlan]) -> list[Task[Any]]:
+        """As :meth:`Sweep.tasks`, over the sample."""
+        return self._sweep.tasks(self._replayed(plans))
+
+    def runs_of(self, plans: Sequence[RunPlan], counts: Sequence[Any]) -> list[SimulatedRun]:
+        """The runs of ``plans``, from the results of their tasks."""
+        replayed = self._replayed(plans)
+        runs = dict(zip(replayed, self._sweep.runs_of(replayed, counts), strict=True))
+        return [self._estimated(plan, runs[self._matching(plan)]) for plan in plans]
+
+    def _replayed(self, plans: Sequence[RunPlan]) -> list[RunPlan]:
+        """What is replayed for ``plans``: plans of different sizes may match the same one."""
+        return list(dict.fromkeys(map(self._matching, plans)))
 
     def _matching(self, plan: RunPlan) -> RunPlan:
         if plan.num_blocks is None:

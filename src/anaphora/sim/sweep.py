@@ -1,10 +1,8 @@
 """One trace, many caches: every policy at every capacity, over as many processes as wanted."""
 
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anaphora.errors import ConfigError
@@ -12,10 +10,11 @@ from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.eviction import EVICTION_POLICIES
 from anaphora.kvcache.ledger import Reason
 from anaphora.sim.cache_replay import EngineCounts, NextUses, TraceRuleCounts, count_by_engine_rule, count_by_trace_rule
+from anaphora.sim.collector import collector_paused
 from anaphora.sim.lru_curve import LRUCurve, trace_rule_block_curve
 from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of, paths_with_answers
 from anaphora.sim.prompt_blocks import PromptBlocks
-from anaphora.sim.spread import spread
+from anaphora.sim.spread import Progress, Task, spread
 
 if TYPE_CHECKING:
     from array import array
@@ -122,11 +121,14 @@ class Sweep:
         return count_prefixes(self.paths)
 
     @cached_property
-    def _futures(self) -> tuple[NextUses, NextUses]:
-        """For the two rules, when each block is used next."""
-        engine = [prompt.num_reusable_blocks for prompt in self.prompts]
-        whole = [prompt.num_blocks for prompt in self.prompts]
-        return next_uses(self.computed_paths, engine), next_uses(self.paths, whole)
+    def _engine_future(self) -> NextUses:
+        """When each block is used next, by the engine's rule."""
+        return next_uses(self.computed_paths, [prompt.num_reusable_blocks for prompt in self.prompts])
+
+    @cached_property
+    def _trace_rule_future(self) -> NextUses:
+        """The same by the other rule."""
+        return next_uses(self.paths, [prompt.num_blocks for prompt in self.prompts])
 
     @cached_property
     def _trace_rule_curve(self) -> LRUCurve:
@@ -137,50 +139,56 @@ class Sweep:
         """Each request is replayed twice, once by each rule."""
         return 2 * len(self.prompts)
 
-    def run(self, plan: RunPlan, progress: Callable[[int], None]) -> SimulatedRun:
+    def run(self, plan: RunPlan, progress: Progress) -> SimulatedRun:
         """One cache. ``progress`` is told of requests done; there are two for each of the trace, one for each rule."""
-        policy = core_policy(plan.policy)
-        unbounded = self.working_set + max(prompt.num_blocks for prompt in self.prompts)
-        num_blocks = unbounded if plan.num_blocks is None else min(plan.num_blocks, unbounded)
-        engine_future, trace_future = self._futures if plan.policy == BELADY else (None, None)
-        config = CacheConfig(num_blocks=num_blocks, block_size=self.block_size, eviction_policy=policy)
-        unremembering = CacheConfig(
-            num_blocks=num_blocks,
-            block_size=1,
-            eviction_policy=policy,
-            max_remembered_prompts=0,
-        )
+        return self.run_all([plan], progress)[0]
+
+    def run_all(self, plans: Sequence[RunPlan], progress: Progress, *, num_jobs: int = 1) -> list[SimulatedRun]:
+        """Every cache, in the order of ``plans``."""
+        return self.runs_of(plans, spread(self.tasks(plans), progress, num_jobs=num_jobs))
+
+    def tasks(self, plans: Sequence[RunPlan]) -> list[Task[Any]]:
+        """What there is to do for ``plans``: each by either rule, side by side with all others.
+
+        Raises:
+            ConfigError: there is no such policy.
+        """
+        for plan in plans:
+            core_policy(plan.policy)
+        return [partial(count, plan) for plan in plans for count in (self._by_engine_rule, self._by_trace_rule)]
+
+    def runs_of(self, plans: Sequence[RunPlan], counts: Sequence[Any]) -> list[SimulatedRun]:
+        """The runs of ``plans``, from the results of their tasks."""
+        halves = zip(plans, counts[::2], counts[1::2], strict=True)
+        return [SimulatedRun(plan, self.block_size, engine, trace_rule) for plan, engine, trace_rule in halves]
+
+    def _by_engine_rule(self, plan: RunPlan, progress: Progress) -> EngineCounts:
+        future = self._engine_future if plan.policy == BELADY else None
         with collector_paused():
-            engine = count_by_engine_rule(self.prompts, config, engine_future, progress)
-            if plan.policy != BELADY and (policy == "lru" or num_blocks == unbounded):
-                trace_rule = self._lru_by_trace_rule(num_blocks)
-                progress(len(self.prompts))
-            else:
-                trace_rule = count_by_trace_rule(self.prompts, unremembering, trace_future, progress)
-        return SimulatedRun(plan, self.block_size, engine, trace_rule)
+            return count_by_engine_rule(self.prompts, self._config(plan), future, progress)
+
+    def _by_trace_rule(self, plan: RunPlan, progress: Progress) -> TraceRuleCounts:
+        config = replace(self._config(plan), block_size=1, max_remembered_prompts=0)
+        has_room = config.num_blocks == self._unbounded
+        if plan.policy != BELADY and (config.eviction_policy == "lru" or has_room):
+            counts = self._lru_by_trace_rule(config.num_blocks)
+            progress(len(self.prompts))
+            return counts
+        future = self._trace_rule_future if plan.policy == BELADY else None
+        with collector_paused():
+            return count_by_trace_rule(self.prompts, config, future, progress)
+
+    @cached_property
+    def _unbounded(self) -> int:
+        """Blocks with which a cache never has to evict."""
+        return self.working_set + max(prompt.num_blocks for prompt in self.prompts)
+
+    def _config(self, plan: RunPlan) -> CacheConfig:
+        num_blocks = self._unbounded if plan.num_blocks is None else min(plan.num_blocks, self._unbounded)
+        return CacheConfig(num_blocks=num_blocks, block_size=self.block_size, eviction_policy=core_policy(plan.policy))
 
     def _lru_by_trace_rule(self, num_blocks: int) -> TraceRuleCounts:
         """What a replay would count, without one: reuse distances say it of LRU, and of any cache with room for all."""
         hits: list[int] = self._trace_rule_curve.hits_by_request(num_blocks).tolist()
         num_tokens = sum(prompt.num_tokens_in(count) for prompt, count in zip(self.prompts, hits, strict=True))
         return TraceRuleCounts(num_tokens, sum(hits), hits)
-
-    def run_all(
-        self, plans: Sequence[RunPlan], progress: Callable[[int], None], *, num_jobs: int = 1
-    ) -> list[SimulatedRun]:
-        """Every cache, in the order of ``plans``."""
-        for plan in plans:
-            core_policy(plan.policy)
-        return spread(self, plans, progress, num_jobs=num_jobs)
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Half of a replay's time went to searches for cycles in an index that grows by thousands of nodes a second."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -1,19 +1,21 @@
 """One trace, many servers in simulated time: every policy at every capacity, and the same without a prefix cache."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from anaphora.errors import ConfigError, TraceError
 from anaphora.kvcache.config import CacheConfig
 from anaphora.scheduler.config import SchedulerConfig
+from anaphora.sim.collector import collector_paused
 from anaphora.sim.latency import LatencyModel
 from anaphora.sim.predict import SimulatedRequest
 from anaphora.sim.prefix_paths import count_prefixes, paths_of
 from anaphora.sim.prompt_blocks import PromptBlocks
 from anaphora.sim.served import TimedRequest, Timeline
-from anaphora.sim.spread import spread
-from anaphora.sim.sweep import BELADY, RunPlan, collector_paused, core_policy
+from anaphora.sim.spread import Progress, spread
+from anaphora.sim.sweep import BELADY, RunPlan, core_policy
 from anaphora.sim.timeline import run_timeline
 from anaphora.sim.timing import timing_of
 
@@ -82,7 +84,7 @@ class TimedSweep:
             )
             yield TimedRequest(((prompt.arrival_s or 0.0) - begin_s) / self._rate_scale, asked)
 
-    def timeline(self, plan: TimedPlan, progress: Callable[[int], None] = lambda num_done: None) -> Timeline:
+    def timeline(self, plan: TimedPlan, progress: Progress = lambda num_done: None) -> Timeline:
         """One server, request by request.
 
         Raises:
@@ -106,16 +108,17 @@ class TimedSweep:
                 self.requests(), cache=cache, scheduler=scheduler, latency=self._latency, progress=progress
             )
 
-    def run(self, plan: TimedPlan, progress: Callable[[int], None]) -> dict[str, Any]:
+    def run(self, plan: TimedPlan, progress: Progress) -> dict[str, Any]:
         """One server, as :func:`timing_of` sums it up. ``progress`` is told of requests done."""
         return timing_of(self.timeline(plan, progress))
 
     def run_all(
-        self, plans: Sequence[TimedPlan], progress: Callable[[int], None], *, num_jobs: int = 1
+        self, plans: Sequence[TimedPlan], progress: Progress, *, num_jobs: int = 1
     ) -> dict[TimedPlan, dict[str, Any]]:
         """Every server by its plan."""
         distinct = list(dict.fromkeys(map(_simplified, plans)))
-        found = dict(zip(distinct, spread(self, distinct, progress, num_jobs=num_jobs), strict=True))
+        tasks = [partial(self.run, plan) for plan in distinct]
+        found = dict(zip(distinct, spread(tasks, progress, num_jobs=num_jobs), strict=True))
         return {plan: found[_simplified(plan)] for plan in plans}
 
     def _num_blocks(self, wanted: int | None) -> int:

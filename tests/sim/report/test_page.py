@@ -16,6 +16,7 @@ from anaphora.sim.report.figures import draw, names_of
 from anaphora.sim.report.page import page
 from anaphora.sim.report.results import results_of
 from anaphora.sim.report.words import CLASSES, duration, thousands
+from anaphora.sim.reuse import reuse_of
 from anaphora.sim.sweep import RunPlan, Sweep
 from anaphora.traces.reader import read_trace
 
@@ -29,7 +30,8 @@ def results() -> dict[str, Any]:
     sweep = Sweep(cut_into_blocks(trace))
     plans = [RunPlan(policy, num_blocks) for policy in ("default", "belady") for num_blocks in (400, 1600, None)]
     runs = sweep.run_all(plans, lambda num_done: None)
-    return results_of(trace, sweep, runs, None, "anaphora simulate")
+    reuse = reuse_of(sweep.prompts, sweep.computed_paths)
+    return results_of(trace, sweep.working_set, reuse, runs, None, "anaphora simulate")
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
 """What a person asks of `anaphora bench load`, as one frozen value that refuses what cannot be."""
 
-import os
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from anaphora.cores import num_usable_cores
 from anaphora.errors import ConfigError
 from anaphora.lab.command_line import at_least, named
 from anaphora.lab.load.records import Loop
@@ -95,5 +95,4 @@ class LoadSettings:
     @property
     def most_processes(self) -> int:
         """How many sending processes there may be."""
-        cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return self.processes or min(_MOST_PROCESSES, cpus)
+        return self.processes or min(_MOST_PROCESSES, num_usable_cores())

@@ -7,19 +7,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anaphora.sim.reuse import reuse_of
-
 if TYPE_CHECKING:
     from anaphora.sim.sampling import Sample
-    from anaphora.sim.sweep import SimulatedRun, Sweep
+    from anaphora.sim.sweep import SimulatedRun
     from anaphora.traces.findings import Finding
     from anaphora.traces.request import ServedBy, Trace
 
 
 def results_of(
-    trace: "Trace", sweep: "Sweep", runs: Sequence["SimulatedRun"], drawn: "Sample | None", command: str
+    trace: "Trace",
+    num_distinct_blocks: int,
+    reuse: Mapping[str, Any],
+    runs: Sequence["SimulatedRun"],
+    drawn: "Sample | None",
+    command: str,
 ) -> dict[str, Any]:
-    """Everything that is printed or written, for machines. ``drawn``: the sample that was replayed, if not all."""
+    """Everything that is printed or written, for machines.
+
+    ``reuse``: see :func:`anaphora.sim.reuse.reuse_of`. ``drawn``: the sample that was replayed, if not all.
+    """
     return {
         "command": command,
         "trace": {
@@ -28,12 +34,12 @@ def results_of(
             "block_size": trace.block_size,
             "rows": trace.num_rows,
             "requests": len(trace.requests),
-            "distinct_blocks": sweep.working_set,
+            "distinct_blocks": num_distinct_blocks,
             "served_by": None if trace.served_by is None else _served_by(trace.served_by),
             "findings": [_finding(finding) for finding in trace.findings],
             "remarks": [str(finding) for finding in trace.findings],
         },
-        "reuse": reuse_of(sweep.prompts, sweep.computed_paths),
+        "reuse": reuse,
         "sample": None if drawn is None else _sample(drawn),
         "runs": [run.to_json() for run in runs],
     }
