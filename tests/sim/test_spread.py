@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from anaphora.errors import ConfigError, LostProcessError
-from anaphora.sim.spread import Progress, spread
+from anaphora.sim.spread import Progress, Task, spread
 
 
 def square(number: int, progress: Progress) -> tuple[int, int]:
@@ -43,8 +43,13 @@ def test_results_are_in_order_and_progress_is_whole(num_jobs: int) -> None:
 
 def test_closures_are_tasks_too_and_see_what_the_caller_has() -> None:
     here = {"number": 1}
-    assert spread([lambda progress: here["number"]] * 2, lambda num_done: None, num_jobs=2) == [1, 1]
-    assert spread([], lambda num_done: None, num_jobs=2) == []
+
+    def look(progress: Progress) -> int:
+        return here["number"]
+
+    assert spread([look] * 2, lambda num_done: None, num_jobs=2) == [1, 1]
+    nothing: list[Task[int]] = []
+    assert spread(nothing, lambda num_done: None, num_jobs=2) == []
 
 
 def test_an_error_is_the_callers_and_ends_the_others() -> None:
