@@ -69,8 +69,9 @@ def test_an_interruption_ends_all_processes() -> None:
     def interrupted(num_done: int) -> None:
         raise KeyboardInterrupt  # as when the signal comes while the caller waits
 
+    tasks: list[Task[object]] = [sleep, partial(square, 1)]
     with pytest.raises(KeyboardInterrupt):
-        spread([sleep, partial(square, 1)], interrupted, num_jobs=2)
+        spread(tasks, interrupted, num_jobs=2)
     assert not multiprocessing.active_children()
 
 
