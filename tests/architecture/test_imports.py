@@ -38,7 +38,7 @@ PLAIN_ROOMS = [
     *("kvcache", "scheduler", "checkpoints", "tokenizer", "traces", "protocol"),
     *("report", "sim", "explain", "lab", "cli"),
 ]
-STANDARD_LIBRARY_ONLY = ["types", "errors", "cores", "kvcache", "scheduler"]
+STANDARD_LIBRARY_ONLY = ["types", "errors", "kvcache", "scheduler"]
 NOT_IN_THE_CORE = {"time", "os", "random", "socket", "asyncio", "logging", "datetime", "threading"}
 
 
