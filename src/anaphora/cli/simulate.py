@@ -169,7 +169,7 @@ def _run(
         return reuse_of(whole.prompts, whole.computed_paths)
 
     with progress_bar(console, "replaying", replayed.num_requests_per_run * len(plans)) as advance:
-        *counts, found = spread([*replayed.tasks(plans), reuse], advance, num_jobs=num_jobs)
+        found, *counts = spread([reuse, *replayed.tasks(plans)], advance, num_jobs=num_jobs)
     return replayed.runs_of(plans, counts), found
 
 

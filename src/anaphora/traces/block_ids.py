@@ -21,7 +21,8 @@ class BlockIds:
         self._block_size = block_size
         self._findings = findings
         self._numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
-        self._parents: dict[int, int] = {}
+        self._parents = array("q")
+        """By number, the block before it where it was first seen, or -1."""
         self._partial: set[Hashable] = set()
         self._num_unnamed = 0
 
@@ -61,9 +62,17 @@ class BlockIds:
         return key
 
     def _renumber(self, keys: Sequence[Hashable], line: int) -> "array[int]":
+        num_before = len(self._numbers)
         renumbered = list(map(self._numbers.__getitem__, keys))
+        num_known = len(keys) - (len(self._numbers) - num_before)
         parents = [-1, *renumbered[:-1]]
-        first_parents = list(map(self._parents.setdefault, renumbered, parents))
+        if renumbered[num_known:] == list(range(num_before, len(self._numbers))):
+            self._parents.extend(parents[num_known:])  # as nearly always: first what is known, then what is new
+        else:
+            for number, parent in zip(renumbered, parents, strict=True):
+                if number == len(self._parents):
+                    self._parents.append(parent)
+        first_parents = list(map(self._parents.__getitem__, renumbered))
         if first_parents != parents:
             num_moved = sum(map(ne, first_parents, parents))
             self._findings.add(FindingKind.ID_WITH_TWO_PARENTS, line, count=num_moved)

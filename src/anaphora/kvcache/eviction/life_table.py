@@ -28,8 +28,12 @@ class LifeTable:
         self.edges += [num_blocks / 64 * 2 ** (step / STEPS_PER_OCTAVE) for step in range(NUM_STEPS - 1)]
         self.entered: Table = [[0.0] * NUM_STEPS for _ in range(NUM_KINDS)]
         self.returned: Table = [[0.0] * NUM_STEPS for _ in range(NUM_KINDS)]
-        self._waiting: list[deque[Visit]] = [deque(maxlen=MAX_WAITING) for _ in range(NUM_STEPS)]
-        """Visits that have not reached the step yet, the oldest first."""
+        waiting: list[deque[Visit]] = [deque(maxlen=MAX_WAITING) for _ in range(NUM_STEPS)]
+        following = [*waiting[1:], deque[Visit](maxlen=0)]
+        self._queues = list(zip(range(NUM_STEPS), self.edges, waiting, following, strict=True))[1:]
+        """For each step but the first, its number and edge, and the visits that have not reached it yet, the oldest
+        first; then the queue for the next step. After the last one nobody waits any more."""
+        self._newest = waiting[1]
         self._num_visits = 0
         self._now = 0
 
@@ -39,7 +43,7 @@ class LifeTable:
             self._advance(now)
         if visit.num_left:  # it is in the first step at once
             self.entered[visit.kind][0] += visit.num_left / visit.num_blocks
-            self._waiting[1].append(visit)
+            self._newest.append(visit)
         self._num_visits += 1
         if self._num_visits % HALF_LIFE == 0:
             for table in (self.entered, self.returned):
@@ -55,19 +59,13 @@ class LifeTable:
         return bisect_right(self.edges, age) - 1
 
     def _advance(self, now: int) -> None:
+        """Visits old enough have reached their next step, and wait for the one after if anything of them is left."""
         self._now = now
-        waiting = self._waiting
-        for step, edge in enumerate(self.edges):
-            if waiting[step] and waiting[step][0].left_at <= now - edge:
-                self._enter(step, now - edge)
-
-    def _enter(self, step: int, latest: float) -> None:
-        """Visits up to the ``latest`` have reached the step, and wait for the next one if anything of them is left."""
-        waiting, entered = self._waiting[step], self.entered
-        following = self._waiting[step + 1] if step + 1 < NUM_STEPS else None
-        while waiting and waiting[0].left_at <= latest:
-            visit = waiting.popleft()
-            if visit.num_left:
-                entered[visit.kind][step] += visit.num_left / visit.num_blocks
-                if following is not None:
+        entered = self.entered
+        for step, edge, waiting, following in self._queues:
+            latest = now - edge
+            while waiting and waiting[0].left_at <= latest:
+                visit = waiting.popleft()
+                if visit.num_left:
+                    entered[visit.kind][step] += visit.num_left / visit.num_blocks
                     following.append(visit)

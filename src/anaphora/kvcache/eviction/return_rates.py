@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf
 from operator import mul
 
@@ -101,15 +101,17 @@ def _falling_rates(chances: Curve, lengths: Curve, stops: Sequence[int]) -> Curv
     # Who is returned to within a step has waited for half of it, in the mean.
     waits = [(1 - c / 2) * length for c, length in zip(chances, lengths, strict=False)]
     at_once = [chance / wait for chance, wait in zip(chances, waits, strict=False)]
+    highest = list(accumulate(reversed(at_once), max))[::-1]
     curve: Curve = []
     least = inf
     for start, rate in enumerate(at_once):
         if rate < least:  # waiting longer makes it no less
             stop = stops[start]
-            later = at_once[start + 1 : stop]
-            if later and max(later) > rate:  # a rate over more steps is a mean of theirs
+            # A rate over more steps is a mean of theirs: one of them must be higher.
+            if highest[start] > rate and max(at_once[start:stop]) > rate:
                 rate = _best_rate(chances[start:stop], waits[start:stop])
-            least = min(least, rate)
+            if rate < least:
+                least = rate
         curve.append(least)
     return [*curve, 0.0]  # the last step has no end
 
@@ -122,5 +124,7 @@ def _best_rate(chances: Curve, waits: Curve) -> float:
         num_returns += still_there * chance
         time += still_there * wait
         still_there *= 1 - chance
-        best = max(best, num_returns / time)
+        rate = num_returns / time
+        if rate > best:
+            best = rate
     return best
