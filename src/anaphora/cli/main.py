@@ -7,6 +7,7 @@ of the caller or the surroundings, told in one line; 130 interrupted.
 """
 
 import errno
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
@@ -50,7 +51,9 @@ def build_app(verbs: Sequence[str] = VERBS) -> typer.Typer:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the ``anaphora`` command; ends the process with one of the exit codes above."""
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
+    exit_code = run(sys.argv[1:] if argv is None else argv)
+    gc.freeze()  # all memory goes with the process: nothing is left to search for cycles
+    sys.exit(exit_code)
 
 
 def run(argv: Sequence[str]) -> int:
