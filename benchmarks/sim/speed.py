@@ -38,7 +38,7 @@ LATENCIES = {
     },
 }
 """Servers in time: one that computes all prompts as they come, and one that falls behind."""
-WATCH_S = 0.1
+WATCH_S = 0.25
 LONG_WATCH_S = 2.0
 """How often memory is looked at: to count pages takes time too, the more of it the more there are."""
 NUM_TIMED = 3000

@@ -21,8 +21,6 @@ from anaphora.cli.simulate_timing import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from anaphora.sim.capacity import Capacity
     from anaphora.sim.sampled_sweep import SampledSweep
     from anaphora.sim.sweep import RunPlan, SimulatedRun, Sweep
@@ -106,8 +104,6 @@ def simulate(
 
     With --latency also through its scheduler, in simulated time: first-token times, queueing and load.
     """
-    from rich.console import Console
-
     from anaphora.cli.output_folder import make_folder
     from anaphora.cli.trace_input import kv_bytes_per_token, read_for_cache
     from anaphora.cores import num_usable_cores
@@ -140,7 +136,7 @@ def simulate(
     drawn = None if sample_fraction == 1 else sample(sweep.prompts, sample_fraction)
     replayed = sweep if drawn is None else SampledSweep(sweep, drawn)
     num_jobs = jobs or num_usable_cores()
-    runs, reuse = _run(sweep, replayed, plans, num_jobs, Console(stderr=True))
+    runs, reuse = _run(sweep, replayed, plans, num_jobs)
     results = results_of(read, sweep.working_set, reuse, runs, drawn, shlex.join(["anaphora", *sys.argv[1:]]))
     if server is not None:
         results = timed(results, sweep.prompts, plans, server, served_by=served, num_jobs=num_jobs)
@@ -159,7 +155,7 @@ def _plans(trace: "Trace", sweep: "Sweep", policies: Sequence[str], sizes: Seque
 
 
 def _run(
-    whole: "Sweep", replayed: "Sweep | SampledSweep", plans: Sequence["RunPlan"], num_jobs: int, console: "Console"
+    whole: "Sweep", replayed: "Sweep | SampledSweep", plans: Sequence["RunPlan"], num_jobs: int
 ) -> tuple[list["SimulatedRun"], dict[str, Any]]:
     """All runs; and what the whole trace tells of reuse, which is worked out beside them."""
     from anaphora.sim.reuse import reuse_of
@@ -168,17 +164,13 @@ def _run(
     def reuse(progress: Callable[[int], None]) -> dict[str, Any]:
         return reuse_of(whole.prompts, whole.computed_paths)
 
-    with progress_bar(console, "replaying", replayed.num_requests_per_run * len(plans)) as advance:
+    with progress_bar("replaying", replayed.num_requests_per_run * len(plans)) as advance:
         found, *counts = spread([reuse, *replayed.tasks(plans)], advance, num_jobs=num_jobs)
     return replayed.runs_of(plans, counts), found
 
 
 def _show(results: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
     """Into a folder, if one is named; and to the terminal, for people or programs."""
-    from rich.console import Console
-
-    from anaphora.sim.report.terminal import print_simulation
-
     if out is not None:
         from anaphora.sim.report.page import write_report
 
@@ -186,4 +178,8 @@ def _show(results: Mapping[str, Any], out: Path | None, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(results, ensure_ascii=False, allow_nan=False))
     else:
+        from rich.console import Console
+
+        from anaphora.sim.report.terminal import print_simulation
+
         print_simulation(results, Console())

@@ -140,8 +140,6 @@ def timed(
 
     Belady's bound has no timing.
     """
-    from rich.console import Console
-
     from anaphora.sim.sweep import BELADY
     from anaphora.sim.timed_sweep import TimedPlan, TimedSweep, num_distinct
 
@@ -149,7 +147,7 @@ def timed(
     sweep = TimedSweep(prompts, server.model, limits, rate_scale=server.rate_scale)
     wanted = [TimedPlan(plan, caching) for plan in plans if plan.policy != BELADY for caching in (True, False)]
     total = sweep.num_requests_per_run * num_distinct(wanted)
-    with progress_bar(Console(stderr=True), "serving", total) as advance:
+    with progress_bar("serving", total) as advance:
         timings = sweep.run_all(wanted, advance, num_jobs=num_jobs)
     runs = [
         {**run, "timing": None if plan.policy == BELADY else _arms(timings, plan)}
