@@ -20,13 +20,13 @@ def working_set(references: References, times: Floats, window: float, at: Floats
     again = np.full(len(used), np.inf)
     reuses = np.flatnonzero(references.previous != FIRST)
     again[references.previous[reuses]] = used[reuses]
-    begin, end = np.sort(used), np.sort(np.minimum(again, used + window))
-    return np.searchsorted(begin, at, side="right") - np.searchsorted(end, at, side="right")
+    end = np.sort(np.minimum(again, used + window))
+    return np.searchsorted(used, at, side="right") - np.searchsorted(end, at, side="right")
 
 
 def distinct_so_far(references: References, times: Floats, at: Floats) -> Ints:
     """How many different blocks were used from the beginning up to each moment."""
-    firsts = np.sort(times[references.requests[references.previous == FIRST]])
+    firsts = times[references.requests[references.previous == FIRST]]
     return np.searchsorted(firsts, at, side="right").astype(np.int64)
 
 
