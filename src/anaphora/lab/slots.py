@@ -15,7 +15,8 @@ SIMILARITY = 0.1
 _KEPT_WITHOUT_SAVING = 0.5
 _WORTH_LOADING = 0.25
 _UNKNOWN = -1
-"""A generated token, of which only the number is known: no prompt contains it."""
+"""A generated token, of which only the number is known. A prompt that goes on as the model did reuses it:
+unforeseen."""
 
 
 @dataclass(slots=True)

@@ -138,7 +138,7 @@ def gap_to_prediction(gap: int, arm: Arm, block_size: int) -> str | None:
     if abs(gap) <= block_size:
         return WITHIN_ONE_BLOCK
     if gap > 0:
-        return "more than predicted: left from earlier traffic"
+        return "more than predicted: left by earlier traffic, or by an answer that the next prompt repeats"
     return "less than predicted: evicted, reset, or another replica"
 
 

@@ -60,6 +60,7 @@ def test_a_healthy_server_has_no_fault_and_its_hit_is_told_by_both_witnesses() -
     assert faults(checks) == []
     assert checks["kind of server"].seen == "vLLM"
     assert checks["model"].seen == "'fake-model' is listed, context 8192 tokens"
+    assert checks["metrics"].seen.endswith(": 0 of 30 cached so far")  # the doctor's own first requests
     assert checks["prefix cache"].status is Status.OK
     assert "608 of 622 tokens of a repeated prompt came from the cache, by usage and counters alike" in (
         checks["prefix cache"].seen

@@ -33,7 +33,10 @@ def test_a_run_goes_on_at_the_next_stage_with_words_that_no_server_has_seen(
         _cut_within_the_second_stage(out / RECORDS_FILE)
         assert unfinished_stages(read_load(out)) == {1}
         assert anaphora([*COMMAND, "--target", url, "--resume", str(out)]) == 0
-        assert "going on after 1 of 2 stages" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert "going on after 1 of 2 stages" in told
+        assert "1 stage, at most about" in told
+        assert "1/1  concurrency 1, caching off: " in told  # what is left is counted, not what was
         assert anaphora([*COMMAND, "--target", url, "--resume", str(out)]) == 2
         assert "the run is complete (2 stages)" in capsys.readouterr().err
     again = read_load(out)

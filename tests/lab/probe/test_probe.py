@@ -87,6 +87,7 @@ def test_slots_are_counted_as_prompts(num_slots: int) -> None:
     assert findings["block_size"].value == 1
     assert findings["branches"].value == "no, it replaces it"
     assert (findings["capacity"].value, findings["capacity"].unit) == (num_slots, "prompts"), findings["capacity"]
+    assert findings["eviction"].evidence == f"the cache holds {num_slots} prompts: too few to see an order"
     minimum = findings["minimum"]
     assert minimum.unit == "% of the prompt"
     assert minimum.value is not None

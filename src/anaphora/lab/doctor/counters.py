@@ -20,8 +20,10 @@ async def kind(visit: Visit) -> Check:
 
 
 async def metrics(visit: Visit) -> Check:
-    """Counters of looked-up and cached tokens are there, and are this model's."""
-    name, found = "metrics", visit.metrics
+    """Counters of looked-up and cached tokens are there, and are this model's. They are read again: by now the doctor's
+    own requests are in them."""
+    found = visit.metrics = await visit.target.metrics()
+    name = "metrics"
     if found is None:
         seen = f"there is no {visit.kind.metrics_path} at {visit.target.base}"
         is_known = visit.kind is not OTHER and not visit.kind.hosts

@@ -8,9 +8,8 @@ from anaphora.lab import statistics
 from anaphora.lab.arms import Round, Trial
 from anaphora.lab.experiments.base import Planner
 from anaphora.lab.experiments.summary import of_arm, paired_difference, paired_reduction, percent, summarise
-from anaphora.lab.prediction import DEFAULT_BLOCK_SIZE
 from anaphora.lab.timings import ttft_ms
-from anaphora.lab.witnesses import gaps, hit_rates, prompt_tokens
+from anaphora.lab.witnesses import hit_rates, prompt_tokens
 from anaphora.lab.workloads.chats import Chat
 from anaphora.traces.records import Arm, RequestRecord
 
@@ -93,7 +92,6 @@ def _row(name: str, records: Sequence[RequestRecord], seed: int) -> dict[str, An
         "reduction_percent_interval": paired_reduction(records, ttft_ms, seed=seed),
         "hit_rate_percent": hit_rates(on),
         "hit_rate_percent_after_first": hit_rates(of_arm(records, "on")),
-        "gaps": gaps(on, block_size=DEFAULT_BLOCK_SIZE),
     }
 
 

@@ -22,7 +22,7 @@ class LoadProgress(ProgressBar):
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self._recent: deque[float] = deque(maxlen=_RECENT)
-        self._num_stages = self._number = 0
+        self._num_stages = self._num_begun = 0
         self._stage_s = 1.0
         self._num_seen = self._num_failed = 0
         self._name = ""
@@ -34,16 +34,17 @@ class LoadProgress(ProgressBar):
 
     def planned(self, plan: LoadPlan) -> None:
         """The bar's whole length is the time of all stages without their drain."""
-        self._num_stages = len(plan.stages)
+        self._num_stages, self._num_begun = len(plan.stages), 0
         self._stage_s = plan.pacing.warmup_s + plan.pacing.window_s
         self._bar.reset(self._task, total=self._num_stages * self._stage_s, count="")
         long = duration(self._num_stages * self._stage_s)
-        self.note(f"{self._num_stages} stages, at most about {long} and what the last answers of each take")
+        stages = "1 stage" if self._num_stages == 1 else f"{self._num_stages} stages"
+        self.note(f"{stages}, at most about {long} and what the last answers of each take")
 
     def begins(self, stage: Stage) -> None:
         """A stage begins."""
         self._summarise()
-        self._number = stage.number
+        self._num_begun += 1
         self._name = f"{level_name(stage.loop, stage.level)}, caching {stage.arm}"
         self._num_seen = self._num_failed = 0
         self._recent.clear()
@@ -61,12 +62,12 @@ class LoadProgress(ProgressBar):
 
     def elapsed(self, seconds: float, phase: str) -> None:
         """The bar moves on."""
-        done = self._number * self._stage_s + min(max(0.0, seconds), self._stage_s)
+        done = (self._num_begun - 1) * self._stage_s + min(max(0.0, seconds), self._stage_s)
         self._bar.update(
             self._task,
             completed=done,
             description=f"{self._name}: {phase}{self._estimate()}",
-            count=f"{self._number + 1}/{self._num_stages}",
+            count=f"{self._num_begun}/{self._num_stages}",
         )
 
     def _estimate(self) -> str:
@@ -75,6 +76,6 @@ class LoadProgress(ProgressBar):
     def _summarise(self) -> None:
         if self._num_seen:
             failed = f", {self._num_failed} failed" if self._num_failed else ""
-            line = f"{self._number + 1}/{self._num_stages}  {self._name}: {self._num_seen} answers"
+            line = f"{self._num_begun}/{self._num_stages}  {self._name}: {self._num_seen} answers"
             self.note(f"{line}{failed}{self._estimate()}")
             self._num_seen = 0

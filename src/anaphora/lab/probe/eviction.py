@@ -80,7 +80,9 @@ def _size(asker: Asker, basis: Basis, filled: Filled, least_words: int) -> tuple
     """Words of a prompt, how many prompts of that length surely are held, and how many more may be."""
     bounds = filled.bounds()
     assert bounds.less_than is not None
-    if filled.counts_prompts or not basis.is_told or filled.num_held >= _ENOUGH:
+    if filled.counts_prompts:
+        tokens, num_words = filled.num_stored, filled.num_words  # as capacity counts them: the opening is everybody's
+    elif not basis.is_told or filled.num_held >= _ENOUGH:
         tokens, num_words = filled.num_tokens, filled.num_words
     else:
         num_words = max(least_words, int(bounds.at_least / _ENOUGH) - asker.cost(0))

@@ -1,6 +1,7 @@
 """How experiments on groups of chats are presented: one row, and one bar in the figure, for each group."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -15,14 +16,14 @@ from anaphora.report.figures import styled
 from anaphora.report.tables import Table
 from anaphora.traces.records import RequestRecord
 
-_GAPLESS = "prediction and usage agree in every request"
+_GAPLESS = "they agree"
 
 
 def presentation(*, question: str, title: str, noun: str, stem: str) -> Presentation:
-    """``noun``: what a group is called; ``stem``: of the figure's and the table's file."""
+    """``noun``: what a group is called; ``stem``: of the figure's and the table's file, and the experiment's name."""
     return Presentation(
         question=question,
-        tables=lambda findings: [_times(findings.found, title, noun), _hits(findings.found, noun)],
+        tables=lambda findings: [_times(findings.found, title, noun), _hits(findings, noun, stem)],
         answer=lambda findings: _answer(findings.found, noun),
         figures={
             f"figure-{stem}": FigureOf(
@@ -74,13 +75,18 @@ def _measured(row: Mapping[str, Any]) -> str:
     return f"{row['num_measured']['off']}, {row['num_measured']['on']}{failed}"
 
 
-def _hits(found: Mapping[str, Any], noun: str) -> Table:
+def _hits(findings: Findings, noun: str, experiment: str) -> Table:
+    found, parted = findings.found, findings.results["witnesses"]["disagreements"]
     rows = [
         (
             row["group"],
             *(percent(row["hit_rate_percent"][witness]) for witness in ("usage", "metrics", "predicted")),
             percent(told_rate(row["hit_rate_percent_after_first"])),
-            "; ".join(f"{number} × {name}" for name, number in row["gaps"].items()) or _GAPLESS,
+            _gaps(
+                one
+                for one in parted
+                if (one["experiment"], one["arm"], one["group"]) == (experiment, "on", row["group"])
+            ),
         )
         for row in found["rows"]
     ]
@@ -88,6 +94,11 @@ def _hits(found: Mapping[str, Any], noun: str) -> Table:
     return Table(
         "Share of prompt tokens from the cache, by three witnesses", columns, tuple(rows), hit_rate_line(found)
     )
+
+
+def _gaps(parted: Iterable[Mapping[str, Any]]) -> str:
+    counts = Counter(one["gap"] for one in parted)
+    return "; ".join(f"{number} × {name}" for name, number in sorted(counts.items())) or _GAPLESS
 
 
 def _answer(found: Mapping[str, Any], noun: str) -> str:
