@@ -44,6 +44,9 @@ pre { background: var(--band); padding: .8rem 1rem; border-radius: 6px; overflow
 code { font: .88em/1.5 ui-monospace, "SFMono-Regular", Menlo, Consolas, monospace; }
 @media (max-width: 40rem) {
   main { padding: 1.25rem .9rem 3rem; }
+  th, td { padding: .3rem .4rem; }
+  td.left { min-width: 5.5rem; }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   .checks li { grid-template-columns: 1.6rem 1fr; }
   .checks li span:last-child { grid-column: 2; }
   dl.terms { grid-template-columns: 1fr; gap: .1rem; }
