@@ -55,7 +55,7 @@ def test_what_explains_a_gap_goes_by_the_servers_own_block_size(tmp_path: Path) 
     told = []
     for settings in ({"block_size": "16"}, {"num_slots": 4}):
         header = replace(run.header, target={**run.header.target, "cache_settings": settings})
-        results = results_of(replace(run, header=header, requests=requests))
+        results = results_of(replace(run, header=header, requests=tuple(requests)))
         table = PRESENTATION.tables(Findings(results["experiments"]["scenarios"], results))[1]
         told.append({row[0]: row[-1].split(":")[0] for row in table.rows})
     assert told == [
