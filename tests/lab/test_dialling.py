@@ -212,3 +212,10 @@ def test_what_is_no_http_proxy_is_refused(value: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HTTPS_PROXY", value)
     with pytest.raises(ConfigError, match="is no http://HOST:PORT: correct it, or name h in NO_PROXY"):
         proxy_for(BaseUrl.parse("https://h"))
+
+
+def test_a_name_is_asked_for_as_dns_has_it_and_what_cannot_be_one_is_refused() -> None:
+    assert BaseUrl.parse("http://bücher.test:1").authority == "xn--bcher-kva.test:1"
+    for name in ("a..b", f"{'a' * 64}.test"):
+        with pytest.raises(ConfigError, match=r"is no URL .*: write it like"):
+            BaseUrl.parse(f"http://{name}")

@@ -73,6 +73,11 @@ def test_what_cannot_be_started(text: str, problem: str) -> None:
 def test_options_that_do_not_go_together() -> None:
     with pytest.raises(ConfigError, match="leave out --target and --model"):
         BenchOptions(experiments=SWITCH, launch="vllm:m", model="n")
+    for wait_s in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match="--wait must be between 0 seconds and a day"):
+            BenchOptions(experiments=SWITCH, wait_s=wait_s)
+    with pytest.raises(ConfigError, match="--questions must be at most 10,000"):
+        SwitchSettings(num_questions=10_001)
     with pytest.raises(ConfigError, match="leave out --target and --model"):
         BenchOptions(experiments=SWITCH, launch="vllm:m", target="http://h")
     with pytest.raises(ConfigError, match=r"write \{prefix_flag\} there"):

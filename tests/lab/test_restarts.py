@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from anaphora.cli.main import run as anaphora
-from anaphora.errors import ConfigError
+from anaphora.errors import ConfigError, TargetError
 from anaphora.lab.arms import Trial
 from anaphora.lab.experiments.switch import SwitchSettings
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.refills import refills, with_restarts
 from anaphora.lab.targets.base import ChatRequest
 from anaphora.lab.targets.in_turn import InTurn
+from anaphora.lab.targets.managed import ManagedServer
 from anaphora.traces.records import RECORDS_FILE, read_run
 from tests.lab.fakes import FakeServing, FakeTarget
 
@@ -121,3 +122,31 @@ def test_only_a_started_server_with_a_switch_is_restarted(options: dict[str, str
 def test_load_is_not_put_on_by_restart(capsys: pytest.CaptureFixture[str]) -> None:
     assert anaphora(["bench", "load", "--launch", FAKE, "--arms", "restart"]) == 2
     assert "--arms restart is for experiments that send one request at a time" in capsys.readouterr().err
+
+
+def test_a_server_that_ends_in_the_middle_says_why_and_not_that_it_should_be_started(tmp_path: Path) -> None:
+    async def start(name: str, stack: AsyncExitStack) -> FakeTarget:
+        command = ["sh", "-c", f"echo 'out of memory: {name}'"]
+        server = await stack.enter_async_context(ManagedServer(command, tmp_path / "log"))
+        while not server.last_words():
+            await asyncio.sleep(0.01)
+        return FakeTarget(FakeServing())
+
+    async def go(error: Exception) -> None:
+        async with InTurn(start) as in_turn:
+            await in_turn.take_turn("off")
+            raise error
+
+    with pytest.raises(TargetError, match="the server that was started has ended: out of memory: off"):
+        asyncio.run(go(TargetError("nothing answers at http://h")))
+    with pytest.raises(ConfigError, match="something else"):
+        asyncio.run(go(ConfigError("something else")))
+
+
+def test_a_program_that_is_not_there_is_told_with_what_to_do(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with ManagedServer(["no-such-program"], tmp_path / "log"):
+            raise AssertionError
+
+    with pytest.raises(TargetError, match=r"no-such-program cannot be started .No such file.*: install it, or"):
+        asyncio.run(go())

@@ -191,12 +191,14 @@ def test_a_managed_server_that_dies_is_quoted(tmp_path: Path) -> None:
     from anaphora.lab.targets.managed import ManagedServer, free_port
     from anaphora.lab.targets.openai import OpenAITarget
 
-    async def go(code: str) -> None:
+    async def go(code: str, limit_s: float = 60) -> None:
         target = OpenAITarget(BaseUrl.parse(f"127.0.0.1:{free_port()}"), clock=time.monotonic_ns)
         async with ManagedServer([sys.executable, "-c", code], tmp_path / "log") as server:
-            await server.wait_until_ready(target, limit_s=60)
+            await server.wait_until_ready(target, limit_s=limit_s)
 
     with pytest.raises(TargetError, match="the server did not start: no such model"):
         asyncio.run(go("import sys; sys.exit('anaphora: error: no such model')"))
+    with pytest.raises(TargetError, match=r"not ready after 0\.1 s: give it more with --wait .it said last: nothing."):
+        asyncio.run(go("import time; time.sleep(60)", limit_s=0.1))
     with pytest.raises(TargetError, match="the server did not start: it ended without a word"):
         asyncio.run(go(""))

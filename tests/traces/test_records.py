@@ -49,6 +49,27 @@ def test_a_line_that_was_cut_off_at_the_end_is_left_out(tmp_path: Path) -> None:
     assert read_run(path).requests == RECORDS[:1]
 
 
+def test_a_line_may_be_cut_off_within_a_character_or_behind_a_bracket_and_is_taken_away_by_who_goes_on(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path)
+    first, second = path.read_bytes().splitlines(keepends=True)[:2]
+    for rest in ("…".encode()[:2], b'{"kind": "request", "usage": {}'):
+        path.write_bytes(first + second + rest)
+        assert read_run(path).requests == RECORDS[:1]
+        with RecordWriter(path, resumes=True):
+            assert path.read_bytes() == first + second
+
+
+def test_a_whole_last_line_without_its_end_counts_and_is_kept_by_who_goes_on(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read_run(path).requests == RECORDS
+    with RecordWriter(path, resumes=True) as writer:
+        writer.append(RECORDS[0])
+    assert read_run(path).requests == (*RECORDS, RECORDS[0])
+
+
 def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
     path = write(tmp_path)
     with pytest.raises(TraceError, match="exists already: give another folder with --out"):
@@ -61,6 +82,7 @@ def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
         (lambda lines: [lines[0], "{broken", lines[1]], "line 2: not a record"),
         (lambda lines: [lines[0], '{"kind": "request"}', lines[1]], "line 2: not a record"),
         (lambda lines: [lines[0], '{"kind": "other"}'], "unknown kind 'other'"),
+        (lambda lines: [lines[0], "null"], "line 2: not a record of Anaphora .a JSON object is wanted, not null"),
         (lambda lines: [lines[0].replace('"format_version": 1', '"format_version": 9')], "format version 9"),
         (lambda lines: lines[1:3], "has no run line"),
         (lambda lines: [], "has no run line"),

@@ -104,10 +104,10 @@ def simulate(
 
     With --latency also through its scheduler, in simulated time: first-token times, queueing and load.
     """
-    from anaphora.cli.output_folder import make_folder
     from anaphora.cli.trace_input import kv_bytes_per_token, read_for_cache
     from anaphora.cores import num_usable_cores
     from anaphora.errors import ConfigError
+    from anaphora.report.output_folder import make_folder
     from anaphora.sim.capacity import parse_capacities
     from anaphora.sim.collector import collector_paused
     from anaphora.sim.prompt_blocks import cut_into_blocks

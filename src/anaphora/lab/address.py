@@ -32,9 +32,10 @@ class BaseUrl:
         try:
             parts = urlsplit(text if "://" in text else f"http://{text}")
             port = parts.port
+            host = (parts.hostname or "").encode("idna").decode("ascii")  # as DNS and headers want it
         except ValueError as error:
             raise ConfigError(f"{text!r} is no URL ({error}): write it like http://127.0.0.1:8000") from error
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not host:
             raise ConfigError(f"{text!r} is no base URL: write it like http://127.0.0.1:8000")
         if parts.username or parts.password:
             raise ConfigError("the URL holds a user name or password: use --api-key-env NAME instead")
@@ -45,7 +46,7 @@ class BaseUrl:
             path = path.removesuffix(endpoint)
         return cls(
             scheme=parts.scheme,
-            host=parts.hostname,
+            host=host,
             port=port or (443 if parts.scheme == "https" else 80),
             root=path.removesuffix("/v1"),
             api=path if _VERSIONED.search(path) else f"{path}/v1",

@@ -16,6 +16,7 @@ STARTED_FOR_THE_RUN = "a server started for the run"
 ArmsWish = Literal["auto", "flag", "restart", "salt", "nonce", "reset"]
 BY_FLAG: tuple[ArmsWish, ...] = ("flag", "restart")
 """What needs a server that can be started without its prefix cache."""
+_LONGEST_WAIT_S = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class BenchOptions:
     """Further options of the managed server, each as one ``--name=value``."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.wait_s <= _LONGEST_WAIT_S:
+            raise ConfigError("--wait must be between 0 seconds and a day")
         if self.kind is not None:
             dialect_named(self.kind)
         if self.launch is not None and (self.target != OURS or self.model is not None):

@@ -28,8 +28,7 @@ async def open_servers(
         return {"main": await _reach(options, stack, observer)}
     launched = _Launched(options, folder, observer)
     if options.arms == "restart":
-        in_turn = InTurn(launched.start)
-        stack.push_async_callback(in_turn.close)
+        in_turn = await stack.enter_async_context(InTurn(launched.start))
         await in_turn.take_turn("on")
         return in_turn
     return {

@@ -20,6 +20,7 @@ from anaphora.lab.report.languages import language_of
 from anaphora.lab.report.terminal import print_report
 from anaphora.lab.resume import read_unfinished
 from anaphora.report.language import table_in
+from anaphora.report.output_folder import make_folder
 from anaphora.report.terminal import print_table
 from anaphora.traces.records import RECORDS_FILE, read_run
 
@@ -78,7 +79,7 @@ def new_folder(what: str, out: Path | None, records_file: str) -> Path:
     folder = out or Path("reports") / f"{now:%Y%m%d-%H%M%S}-{what}"
     if (folder / records_file).exists():
         raise ConfigError(f"{folder} holds a run already: give another folder with --out")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return folder
 
 

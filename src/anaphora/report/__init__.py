@@ -1,1 +1,2 @@
-"""What every report is made of: tables, figures that follow light and dark, and one page without outside resources."""
+"""What every report is made of: tables, figures that follow light and dark, one page without outside
+resources, and the folder for them."""

@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from anaphora.errors import TraceError
 
@@ -20,6 +21,14 @@ def as_line(kind: str, value: "DataclassInstance") -> str:
     return json.dumps({"kind": kind, **dataclasses.asdict(value)}, ensure_ascii=False, allow_nan=False)
 
 
+def read_object(line: str) -> dict[str, Any]:
+    """The line as its JSON object. Raises :class:`ValueError` if it is none."""
+    value = json.loads(line)
+    if not isinstance(value, dict):
+        raise ValueError(f"a JSON object is wanted, not {line[:20]}")
+    return value
+
+
 class LineWriter:
     """Appends lines to a new file, or, if it ``resumes``, to one that is there; each is on its way to the disk when the
     call returns.
@@ -32,7 +41,7 @@ class LineWriter:
         if path.exists() and not resumes:
             raise TraceError(f"{path} exists already: give another folder with --out")
         if resumes:
-            _drop_half_a_line(path)
+            _end_last_line(path)
         self._file: IO[str] = path.open("a" if resumes else "x", encoding="utf-8")
 
     def __enter__(self) -> Self:
@@ -49,11 +58,20 @@ class LineWriter:
         self._file.flush()
 
 
-def _drop_half_a_line(path: Path) -> None:
-    """A writer that was killed may have left the beginning of a line at the end."""
+def _end_last_line(path: Path) -> None:
+    """A writer that was killed may have left the beginning of a line at the end: it goes. A whole one is given its
+    end, since :func:`read_lines` counts it."""
     text = path.read_bytes()
-    if not text.endswith(b"\n"):
-        path.write_bytes(text[: text.rfind(b"\n") + 1])
+    begin = text.rfind(b"\n") + 1
+    if begin == len(text):
+        return
+    try:
+        read_object(text[begin:].decode("utf-8"))
+    except ValueError:
+        os.truncate(path, begin)
+    else:
+        with path.open("ab") as file:
+            file.write(b"\n")
 
 
 def read_lines(path: Path, parse: Callable[[str], Value], *, of: str, command: str) -> Iterator[Value]:
@@ -64,7 +82,9 @@ def read_lines(path: Path, parse: Callable[[str], Value], *, of: str, command: s
             number.
     """
     try:
-        lines = path.read_text("utf-8").rstrip("\n").split("\n")  # not splitlines: an answer may hold U+2028
+        whole, _, rest = path.read_bytes().rpartition(b"\n")
+        # not splitlines: an answer may hold U+2028; and what was cut off may end within a character
+        lines = [*whole.decode("utf-8").split("\n"), rest.decode("utf-8", "replace")]
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise TraceError(f"cannot read {path} ({why}): give a report folder of `{command}`") from error
@@ -74,6 +94,6 @@ def read_lines(path: Path, parse: Callable[[str], Value], *, of: str, command: s
         try:
             yield parse(line)
         except (ValueError, TypeError, KeyError) as error:
-            if number == len(lines) and not line.endswith("}"):
+            if number == len(lines):
                 return  # the writer was stopped within this line
             raise TraceError(f"{path}, line {number}: not a record of {of} ({error})") from error

@@ -93,7 +93,10 @@ def _detect(path: Path) -> type[TraceReader]:
         )
     if not rows:
         raise TraceError(f"{path} has no row of JSON: {'; '.join(map(str, findings.all()))}")
-    raise TraceError(f"{path} is no trace of a known format; if it is one, name it: --format {'|'.join(TRACE_FORMATS)}")
+    names = "|".join(TRACE_FORMATS)
+    raise TraceError(
+        f"{path} is no trace of a known format; if it is one, name it (--format, for a load --trace-format): {names}"
+    )
 
 
 def _refuse_lengths_only(path: Path, head: str) -> None:

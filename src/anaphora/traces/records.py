@@ -6,13 +6,12 @@ so a run that was cut short keeps what it measured.
 """
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from anaphora.errors import TraceError
-from anaphora.traces.line_file import LineWriter, as_line, read_lines
+from anaphora.traces.line_file import LineWriter, as_line, read_lines, read_object
 
 FORMAT_VERSION = 1
 RECORDS_FILE = "records.jsonl"
@@ -154,7 +153,7 @@ def read_run(folder: Path) -> Run:
 
 
 def _parse(line: str) -> RunHeader | RequestRecord | Resumption:
-    value = json.loads(line)
+    value = read_object(line)
     kind = value.pop("kind")
     if kind == "run":
         if value["format_version"] != FORMAT_VERSION:

@@ -34,6 +34,8 @@ from tests.lab.load.test_workloads import asking
         ({"duration_s": float("nan")}, "--duration must be"),
         ({"warmup_s": -1.0}, "--warmup must be"),
         ({"timeout_s": 0.0}, "--request-timeout must be"),
+        ({"timeout_s": float("nan")}, "--request-timeout must be"),
+        ({"rate": (1e12,)}, "--rate must be at most 100,000 requests a second"),
         ({"rounds": 0}, "--rounds must be at least 1"),
         ({"output_tokens": 0}, "--output-tokens must be at least 1"),
         ({"num_prefixes": 0}, "--prefixes must be at least 1"),

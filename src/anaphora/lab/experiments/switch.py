@@ -19,6 +19,9 @@ from anaphora.lab.witnesses import cached_tokens, hit_rates, prompt_tokens
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.traces.records import Arm, RequestRecord
 
+_MOST_QUESTIONS = 10_000
+"""All prompts are made before the first is sent."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchSettings(ExperimentSettings):
@@ -31,6 +34,8 @@ class SwitchSettings(ExperimentSettings):
 
     def __post_init__(self) -> None:
         at_least(self, prefix_tokens=16, num_questions=2, output_tokens=1)
+        if self.num_questions > _MOST_QUESTIONS:
+            raise ConfigError(f"--questions must be at most {_MOST_QUESTIONS:,}")
 
     async def rounds(self, planner: Planner) -> list[Round]:
         """One round a question, both arms in each."""

@@ -6,7 +6,6 @@ after its stage's window. ``resumed`` stands where a run that was cut short went
 """
 
 import dataclasses
-import json
 from pathlib import Path
 
 from anaphora.errors import TraceError
@@ -86,7 +85,7 @@ def read_load(folder: Path) -> LoadRun:
 
 def parse_line(line: str) -> Line:
     """A line as written by :func:`as_line`. Raises :class:`ValueError`, :class:`TypeError` or :class:`KeyError`."""
-    value = json.loads(line)
+    value = line_file.read_object(line)
     kind = _KINDS.get(value.pop("kind"))
     if kind is None:
         raise ValueError("unknown kind of line")

@@ -10,6 +10,8 @@ from anaphora.lab.load.records import Loop
 from anaphora.lab.load.slo import parse_limits
 
 _MOST_PROCESSES = 8
+_HIGHEST_RATE = 100_000
+"""Per second: more than any client here can send; the times of a stage are all made before it begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class LoadSettings:
             levels = getattr(self, name)
             if levels and (min(levels) < least or len(set(levels)) < len(levels)):
                 raise ConfigError(f"--{name} takes different numbers of at least {least:g}, like 1,4,16")
+        if self.rate and max(self.rate) > _HIGHEST_RATE:
+            raise ConfigError(f"--rate must be at most {_HIGHEST_RATE:,} requests a second")
         if not self.speed:
             raise ConfigError("--speed takes at least one number, like 1")
         if self.num_requests is not None and self.loop != "closed":
@@ -73,8 +77,8 @@ class LoadSettings:
             raise ConfigError("--warmup must be between 0 and 3600 seconds")
         if not 0 <= self.jitter_s <= 3600:
             raise ConfigError("--jitter must be between 0 and 3600 seconds")
-        if self.timeout_s <= 0:
-            raise ConfigError("--request-timeout must be more than 0 seconds")
+        if not 0 < self.timeout_s <= 86_400:
+            raise ConfigError("--request-timeout must be more than 0 seconds and at most a day")
 
     @property
     def loop(self) -> Loop:

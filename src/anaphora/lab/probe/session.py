@@ -32,6 +32,7 @@ from anaphora.lab.servers import describe, open_servers
 from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.lab.targets.tokenizer import LocalTokenizer
 from anaphora.report.language import table_in
+from anaphora.report.output_folder import make_folder
 from anaphora.report.terminal import print_table
 
 
@@ -89,7 +90,7 @@ def _new_folder(out: Path | None) -> Path:
     folder = out or Path("reports") / f"{now:%Y%m%d-%H%M%S}-probe"
     if (folder / JSON_FILE).exists():
         raise ConfigError(f"{folder} holds a probe already: give another folder with --out")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return folder
 
 

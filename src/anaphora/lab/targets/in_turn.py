@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
-from typing import Generic, TypeVar
+from types import TracebackType
+from typing import Generic, Self, TypeVar
 
 from anaphora.lab.targets.base import Target
 
@@ -24,6 +25,16 @@ class InTurn(Mapping[str, T], Generic[T]):
         await self.close()
         self._running[name] = await self._start(name, self._life)
         return True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop the one that runs, and let it say why it could not be reached."""
+        self._running.clear()
+        await self._life.__aexit__(kind, error, trace)
 
     async def close(self) -> None:
         """Stop the one that runs."""

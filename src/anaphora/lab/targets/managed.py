@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 
 from anaphora.errors import TargetError
 from anaphora.lab.answers import shorten
@@ -14,6 +15,7 @@ from anaphora.lab.targets.openai import OpenAITarget
 
 _POLL_S = 0.2
 _STOP_LIMIT_S = 15.0
+_LAST_BREATH_S = 0.5
 _KEYS_OF_OTHER_SERVERS = ("ANAPHORA_API_KEY", "ANAPHORA_ADMIN_KEY")
 
 
@@ -22,6 +24,10 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+class ServerNotStartedError(TargetError):
+    """Of a server that was started: it ended, or took too long, before it was ready."""
 
 
 class ManagedServer:
@@ -34,18 +40,29 @@ class ManagedServer:
 
     async def __aenter__(self) -> "ManagedServer":
         with self._log.open("wb") as output:
-            self._process = await asyncio.create_subprocess_exec(
-                *self.command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=asyncio.subprocess.STDOUT,
-                env={name: value for name, value in os.environ.items() if name not in _KEYS_OF_OTHER_SERVERS},
-                start_new_session=True,  # Ctrl-C reaches the lab alone, which then stops the server in order
-            )
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self.command,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=asyncio.subprocess.STDOUT,
+                    env={name: value for name, value in os.environ.items() if name not in _KEYS_OF_OTHER_SERVERS},
+                    start_new_session=True,  # Ctrl-C reaches the lab alone, which then stops the server in order
+                )
+            except OSError as error:
+                program, advice = self.command[0], "install it, or give its path in --launch"
+                raise TargetError(f"the program {program} cannot be started ({error.strerror}): {advice}") from error
         return self
 
-    async def __aexit__(self, *exc_info: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it. Raises :class:`TargetError` with its last words where it was not to be reached as it had ended."""
+        is_unreached = isinstance(error, TargetError) and not isinstance(error, ServerNotStartedError)
+        has_ended = is_unreached and await self._ends_by_itself()
         await self.stop()
+        if has_ended:
+            raise TargetError(f"the server that was started has ended: {self._said()}") from error
 
     async def wait_until_ready(
         self, target: OpenAITarget, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None
@@ -59,11 +76,12 @@ class ManagedServer:
                 return await target.wait_until_ready(limit_s=max(0.0, deadline - loop.time()), on_wait=on_wait)
             except TargetError:
                 if self._process.returncode is not None:
-                    raise TargetError(
-                        f"the server did not start: {self.last_words() or 'it ended without a word'}"
-                    ) from None
+                    raise ServerNotStartedError(f"the server did not start: {self._said()}") from None
                 if loop.time() > deadline:
-                    raise
+                    said = self.last_words() or "nothing"
+                    raise ServerNotStartedError(
+                        f"the server was not ready after {limit_s:g} s: give it more with --wait (it said last: {said})"
+                    ) from None
             on_wait(self.last_words() or "the server is starting")
             await asyncio.sleep(_POLL_S)
 
@@ -90,6 +108,17 @@ class ManagedServer:
         """The last line of the server's output."""
         lines = self._log.read_text("utf-8", "replace").strip().splitlines()
         return shorten(lines[-1].removeprefix("anaphora: error: ")) if lines else ""
+
+    async def _ends_by_itself(self) -> bool:
+        """Whether it has ended, or does now: its port closes a little before it is gone."""
+        assert self._process is not None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_BREATH_S):
+                await self._process.wait()
+        return self._process.returncode is not None
+
+    def _said(self) -> str:
+        return self.last_words() or "it ended without a word"
 
     @staticmethod
     def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
