@@ -14,7 +14,7 @@ from anaphora.tokenizer.tokenizer import Tokenizer
 from tests.patience import LOCAL, PATIENCE_S
 from tests.server.live import LiveServer, serving
 from tests.server.scripted_backend import ScriptedBackend
-from tests.server.test_disconnects import raw_request, wait_until
+from tests.server.test_disconnects import raw_request, received_until, wait_until
 
 POST = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -204,9 +204,7 @@ def test_a_half_closed_client_is_told_why_its_stream_ended(server: LiveServer, b
     backend.script = ["some text", None]
     with connect(server) as client:
         client.sendall(raw_request("/v1/completions", {"prompt": "hi", "stream": True}))
-        begun = b""
-        while b"some text" not in begun:
-            begun += client.recv(65536)
+        received_until(b"some text", client)
         client.shutdown(socket.SHUT_WR)
         last_event, end = received_until_end(client).split(b"data: ")[-1].split(b"\n\n", 1)
     assert json.loads(last_event)["error"]["code"] == "client_closed_request"
