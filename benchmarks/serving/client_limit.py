@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from benchmarks.gpu.serving.client import Client
+from benchmarks.gpu.serving.client import Answer, Client
 
 EVENTS = 400
 """Of one answer."""
@@ -53,11 +53,11 @@ def measure_client(num_clients: int) -> float:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline())
-        done: list[float] = []
+        answers: list[Answer] = []
 
         def ask() -> None:
             client = Client(port, "none")
-            done.append(client.ask("hello", "hello", max_tokens=EVENTS).done_s)
+            answers.append(client.send(client.request("hello", "hello", EVENTS)))
             client.close()
 
         threads = [threading.Thread(target=ask) for _ in range(num_clients)]
@@ -67,7 +67,7 @@ def measure_client(num_clients: int) -> float:
         for thread in threads:
             thread.join()
         process.wait()
-    return round(EVENTS * num_clients / (max(done) - started_s))
+    return round(EVENTS * num_clients / (max(answer.read().done_s for answer in answers) - started_s))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """The GPU comparison: what the client reads from bytes, and what becomes of samples."""
 
 import json
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.cpu.sample import Sample, read_samples
-from benchmarks.gpu.serving.client import RequestFailedError, read_reply
+from benchmarks.gpu.serving.burst import burst
+from benchmarks.gpu.serving.client import Answer, Client, Reply, RequestFailedError, read_reply
 from benchmarks.gpu.serving.rows import ROWS, summarise
 from benchmarks.gpu.serving.table import render
 
@@ -52,6 +55,50 @@ def test_tokens_without_text_are_stamped_by_the_end() -> None:
 def test_what_is_no_answer(body: bytes) -> None:
     with pytest.raises(RequestFailedError):
         read_reply(0.0, [(1.0, HEAD + body)])
+
+
+def serve(listener: socket.socket, num_connections: int, num_answers: int) -> None:
+    """Answer ``num_answers`` requests on each of so many connections, one token each."""
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            for _ in range(num_answers):
+                data = b""
+                while not data.endswith(b"}}"):  # of stream_options, which come last
+                    data += connection.recv(1 << 16)
+                connection.sendall(HEAD + delta("length", content="a") + END)
+
+    threads = [threading.Thread(target=answer, args=(listener.accept()[0],)) for _ in range(num_connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_clients_at_once_read_nothing_before_all_have_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads keeps the others of its process from stamping what arrives."""
+    done: list[str] = []
+    send, read = Client.send, Answer.read
+
+    def noted_send(client: Client, request: bytes) -> Answer:
+        answer = send(client, request)
+        done.append("answered")
+        return answer
+
+    def noted_read(answer: Answer) -> Reply:
+        done.append("read")
+        return read(answer)
+
+    monkeypatch.setattr(Client, "send", noted_send)
+    monkeypatch.setattr(Answer, "read", noted_read)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve, args=(listener, 3, 2))
+        server.start()
+        replies = burst(listener.getsockname()[1], "m", "system", ["a", "b", "c"], max_tokens=3)
+        server.join()
+    assert [reply.num_prompt_tokens for reply in replies] == [40, 40, 40]
+    assert sorted(done[:6]) == 3 * ["answered"] + 3 * ["read"]  # each connection's first request
+    assert done[6:] == 3 * ["answered"] + 3 * ["read"]
 
 
 def samples() -> list[Sample]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from benchmarks.gpu.serving.client import Client, Reply
+from benchmarks.gpu.serving.client import Answer, Client, Reply
 
 _start: Any = None
 
@@ -22,7 +22,8 @@ def burst(
     """Ask every question behind the same ``system`` prompt, all at once.
 
     Raises:
-        RuntimeError: a request failed.
+        RequestFailedError: an answer carries no generation.
+        RuntimeError: a request was not answered.
     """
     if num_processes == 1:
         replies = _ask_all(port, model, system, questions, max_tokens, lambda: None)
@@ -54,15 +55,16 @@ def _share(port: int, model: str, system: str, questions: Sequence[str], max_tok
 def _ask_all(
     port: int, model: str, system: str, questions: Sequence[str], max_tokens: int, wait: Callable[[], None]
 ) -> list[Reply]:
-    """A thread for each question; ``wait`` is called once all are ready."""
-    replies: list[Reply] = []
+    """A thread for each question; ``wait`` is called once all are ready. Answers are read when all have ended."""
+    answers: list[Answer] = []
     start = threading.Barrier(len(questions), action=wait)
 
     def ask(question: str) -> None:
         client = Client(port, model)
         client.ask("hello", "hello", max_tokens=1)
+        request = client.request(system, question, max_tokens)
         start.wait()
-        replies.append(client.ask(system, question, max_tokens=max_tokens))
+        answers.append(client.send(request))
         client.close()
 
     threads = [threading.Thread(target=ask, args=(question,)) for question in questions]
@@ -70,4 +72,4 @@ def _ask_all(
         thread.start()
     for thread in threads:
         thread.join()
-    return replies
+    return [answer.read() for answer in answers]
