@@ -80,7 +80,7 @@ class TestWeightFiles:
             weight_files(model)
 
 
-@pytest.mark.parametrize("model_name", ["nosuch", "/no/such/folder", "./x/y", "a/b/c", "x/y.gguf", ""])
+@pytest.mark.parametrize("model_name", ["nosuch", "/no/such/folder", "./x/y", "./x", "../x", "a/b/c", "x/y.gguf", ""])
 def test_what_is_neither_a_path_nor_a_name_on_the_hub(model_name: str) -> None:
     with pytest.raises(CheckpointError, match=r"no such folder or file, and no name on the hub \(owner/name\)"):
         find_checkpoint(model_name)

@@ -17,7 +17,7 @@ from gguf import GGMLQuantizationType
 from safetensors.numpy import load_file
 from tests.models_for_tests import tiny_checkpoint, write_tiny_gguf
 
-from anaphora.checkpoints import find_checkpoint
+from anaphora.checkpoints import find_checkpoint, find_model_config
 from anaphora.checkpoints.gguf_conversion import convert_gguf
 from anaphora.checkpoints.progress import silent
 from anaphora.errors import CheckpointError
@@ -78,6 +78,13 @@ def test_weights_and_configuration_come_back(write: Write, tmp_path: Path, archi
     assert_same_weights(checkpoint.path, tmp_path / "original")
     original = find_checkpoint(str(tmp_path / "original")).config
     assert checkpoint.config == _with_bos(original)
+
+
+def test_sizes_are_told_without_a_conversion(write: Write, home: Path) -> None:
+    file = write()
+    told = find_model_config(str(file))
+    assert not list(home.rglob("*.safetensors"))
+    assert told == find_checkpoint(str(file)).config
 
 
 def _with_bos(config: Any) -> Any:
@@ -261,7 +268,7 @@ def test_end_of_turn_ends_a_generation_too(write: Write) -> None:
 class TestInterruption:
     CONVERT = """
 import sys, time
-from anaphora.checkpoints import find_checkpoint
+from anaphora.checkpoints import find_checkpoint, find_model_config
 def progress(task, done, total):
     print(task, done < total, flush=True)
     sys.stdin.readline()

@@ -14,6 +14,11 @@ from tests.models_for_tests import tiny_checkpoint
 
 from anaphora.checkpoints.hub import is_hub_name
 
+SIZES = """
+import json, sys
+from anaphora.checkpoints import find_model_config
+print(json.dumps({"hidden_size": find_model_config(sys.argv[1]).hidden_size}))
+"""
 FIND = """
 import json, sys
 from anaphora.checkpoints import find_checkpoint
@@ -41,8 +46,8 @@ def settings(tmp_path: Path, endpoint: str) -> dict[str, str]:
     return os.environ | {"HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "hf"), "NO_PROXY": "*"}
 
 
-def find(name: str, tmp_path: Path, endpoint: str) -> dict[str, Any]:
-    command = [sys.executable, "-c", FIND, name]
+def find(name: str, tmp_path: Path, endpoint: str, code: str = FIND) -> dict[str, Any]:
+    command = [sys.executable, "-c", code, name]
     result = subprocess.run(command, env=settings(tmp_path, endpoint), stdout=subprocess.PIPE, text=True, check=True)
     answer: dict[str, Any] = json.loads(result.stdout)
     return answer
@@ -73,6 +78,14 @@ def test_a_model_is_fetched_once_and_then_needs_no_hub(hub: FakeHub, tmp_path: P
     hub.requests.clear()
     assert find("ann/Tiny", tmp_path, hub.url) == {"path": str(folder), "name": "ann/Tiny", "calls": []}
     assert hub.requests == []
+
+
+def test_a_models_sizes_do_not_fetch_its_weights(hub: FakeHub, tmp_path: Path) -> None:
+    size = json.loads((hub.folder / "config.json").read_text())["hidden_size"]
+    assert find("ann/Tiny", tmp_path, hub.url, SIZES) == {"hidden_size": size}
+    assert not [path for path in hub.requests if path.endswith(".safetensors")]
+    folder = Path(find("ann/Tiny", tmp_path, hub.url)["path"])
+    assert (folder / "model.safetensors").is_file()  # they come when they are asked for
 
 
 def test_kill_9_during_a_download_then_a_clean_start(hub: FakeHub, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """The command line as a whole: help at once, every mistake one line and exit code 2."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -53,6 +55,24 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_python_m_anaphora() -> None:
     shown = subprocess.run([sys.executable, "-m", "anaphora", "--version"], capture_output=True, text=True, check=True)
     assert shown.stdout == f"anaphora {__version__}\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_what_a_terminal_cannot_show_is_escaped(encoding: str, tmp_path: Path) -> None:
+    """Signs that its encoding lacks, and halves of a pair that no encoding has, as prompts may hold them."""
+    path = tmp_path / "log.jsonl"
+    texts = ("\\ud800 ← 甲", "\\ud800 ← 乙")
+    rows = [f'{{"messages": [{{"role": "system", "content": "{text}"}}]}}\n' for text in texts]
+    path.write_text("".join(rows), "utf-8")
+    for more in ([], ["--json"]):
+        shown = subprocess.run(
+            [sys.executable, "-m", "anaphora", "explain", str(path), *more],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            check=True,
+        )
+        assert b"ud800" in shown.stdout or (encoding == "ascii" and b"? " in shown.stdout)  # the parser's own way
+        assert shown.stderr == b""
 
 
 @pytest.mark.parametrize(

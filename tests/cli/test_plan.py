@@ -42,6 +42,9 @@ def test_json_has_the_same_numbers_in_bytes(folder: Path, capsys: pytest.Capture
     [
         (["--gpu-memory", "much"], "--gpu-memory must be a number of bytes, such as 1GiB, got 'much'"),
         (["--gpu-memory", "0GiB"], "--gpu-memory must be a number of bytes"),
+        (["--gpu-memory", "24"], "--gpu-memory 24 would be bytes: did you mean 24GiB?"),
+        (["--gpu-memory", "1" + 400 * "0"], "--gpu-memory must be a number of bytes"),
+        (["--gpu-memory=-5GiB"], "--gpu-memory must be a number of bytes"),
         (["--gpu-memory", "1GiB", "--dtype", "int8"], "dtype must be auto, float32, bfloat16, float16"),
         (["--gpu-memory", "256MiB"], "the model does not fit"),
     ],
@@ -51,3 +54,24 @@ def test_mistakes_are_one_line(argv: list[str], message: str, folder: Path, caps
     told = capsys.readouterr().err
     assert message in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(("text", "gib"), [("2TiB", 2048), ("2 tib", 2048), ("1TB", 931), ("24GiB", 24), ("24g", 22)])
+def test_sizes(text: str, gib: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", str(folder), "--gpu-memory", text, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["gpu_bytes"] // 2**30 == gib
+
+
+def test_a_model_that_does_not_fit_keeps_its_context_in_the_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", str(folder), "--gpu-memory", "256MiB", "--json"]) == 2
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["num_tokens"], facts["num_longest_requests"]) == (0, 0)
+    assert facts["max_model_len"] > 1
+
+
+@pytest.mark.parametrize("model", ["", "./nothing-here", "/nothing/here", "~/nothing-here", "../nothing-here"])
+def test_a_path_without_a_model_is_not_asked_of_the_hub(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", model, "--gpu-memory", "4GiB"]) == 2
+    assert "no such folder or file" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from anaphora.cli.main import run
 from anaphora.errors import TraceError
-from anaphora.explain.causes import CASE, HISTORY, KEY_ORDER, OTHER_TEXT, TOOL_ORDER, UNICODE, WHITESPACE
+from anaphora.explain.causes import CASE, HISTORY, KEY_ORDER, OTHER_KIND, OTHER_TEXT, TOOL_ORDER, UNICODE, WHITESPACE
 from anaphora.explain.divergence import Divergence, divergence
 from anaphora.explain.parts import parts_of, shared_length
 from anaphora.explain.prompts import LoggedRequest, compare, group, read_requests
@@ -165,6 +165,55 @@ def test_files_with_dirt(tmp_path: Path) -> None:
     path.write_text("{}\n")
     with pytest.raises(TraceError, match="holds no request"):
         read_requests(path, Findings())
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ({"messages": 5}, "messages must be a list of objects"),
+        ({"messages": "hello"}, "messages must be a list of objects"),
+        ({"messages": {"role": "user"}}, "messages must be a list of objects"),
+        ({"messages": [{"role": "user", "content": "a"}, 5]}, "messages must be a list of objects"),
+        ({"messages": [], "prompt": 5}, "prompt must be a text or a list"),
+        ({"messages": [{"role": "user", "content": "a"}], "tools": 5}, "tools must be a list"),
+        ({"prompt": "a", "tools": {"name": "x"}}, "tools must be a list"),
+        ({}, "neither messages nor a prompt"),
+        (5, "neither messages nor a prompt"),
+    ],
+)
+def test_a_row_that_is_no_request_is_left_out_with_the_reason(tmp_path: Path, body: Any, fault: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(f'{json.dumps(body)}\n{{"prompt": "p"}}\n')
+    findings = Findings()
+    assert [request.line for request in read_requests(path, findings)] == [2]
+    assert [(found.kind, found.detail) for found in findings.all()] == [(FindingKind.DAMAGED, fault)]
+    path.write_text(json.dumps(body))
+    with pytest.raises(TraceError, match=rf"holds no request \(left out: .*{fault}\)"):
+        read_requests(path, Findings())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"", "it is empty"), (b"\x1f\x8b\x08\x00half", "compressed"), (b"a,b\n", "not a row")]
+)
+def test_a_file_without_requests_says_what_it_holds_instead(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(TraceError, match=rf"holds no request \(.*{said}"):
+        read_requests(path, Findings())
+
+
+def test_a_chat_is_no_edited_text_completion() -> None:
+    assert part({"prompt": "abc"}, chat("s", "q")).cause == OTHER_KIND
+    assert part(chat("s", "q"), {"prompt": "abc"}).cause == OTHER_KIND
+
+
+def test_one_request_alone_is_not_said_to_be_well(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"prompt": "p"}\n')
+    assert run(["explain", str(path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "one request: there is no earlier one" in shown
+    assert "no beginning is lost" not in shown
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

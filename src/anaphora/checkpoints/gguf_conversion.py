@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from anaphora.checkpoints.config_reader import read_model_config
@@ -11,6 +12,7 @@ from anaphora.checkpoints.gguf_file import GgufFile
 from anaphora.checkpoints.gguf_tokenizer import gguf_tokenizer
 from anaphora.checkpoints.gguf_weights import GgufWeights
 from anaphora.checkpoints.home import anaphora_home, make_once
+from anaphora.checkpoints.model_config import ModelConfig
 from anaphora.checkpoints.progress import Progress
 from anaphora.checkpoints.safetensors_writer import write_float32
 
@@ -49,6 +51,17 @@ def converted_folder(source: Path, progress: Progress) -> Path:
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     target = anaphora_home() / "models" / f"{source.stem}-{digest}-v{CONVERSION_VERSION}"
     return make_once(target, lambda folder: convert_gguf(source, folder, progress), progress)
+
+
+def gguf_model_config(source: Path) -> ModelConfig:
+    """The configuration that the converted ``source`` would have, from its header alone.
+
+    Raises:
+        CheckpointError: as :func:`converted_folder`.
+    """
+    with GgufFile(source) as file, TemporaryDirectory() as folder:
+        _write_json(Path(folder) / "config.json", gguf_config(file))
+        return read_model_config(Path(folder))
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from anaphora.checkpoints.folder import check_folder
 from anaphora.checkpoints.progress import Progress
 from anaphora.errors import CheckpointError
 
-_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _DESCRIPTIONS = ("*.json", "*.jinja")
 _WEIGHTS = ("*.safetensors",)
 _NOT_WANTED = ("consolidated*", "adapter_*", "onnx/*", "original/*")
@@ -25,41 +25,41 @@ def is_hub_name(model: str) -> bool:
     return _NAME.fullmatch(model) is not None
 
 
-def cached_folder(name: str) -> Path | None:
+def cached_folder(name: str, needs_weights: bool = True) -> Path | None:
     """The model's folder in the hub client's cache, or ``None`` if it is not there or not whole."""
     import huggingface_hub  # takes a fifth of a second, and most starts do not need it
 
     try:
         folder = Path(huggingface_hub.snapshot_download(name, local_files_only=True, allow_patterns=[*_DESCRIPTIONS]))
-        check_folder(folder)
+        check_folder(folder, needs_weights)
     except (OSError, ValueError, CheckpointError):
         return None
     return folder
 
 
-def hub_folder(name: str, progress: Progress) -> Path:
-    """The folder of model ``name``, from the cache or else from the hub.
+def hub_folder(name: str, progress: Progress, needs_weights: bool = True) -> Path:
+    """The folder of model ``name``, from the cache or else from the hub; without weights, if they are not needed.
 
     Raises:
         CheckpointError: the hub cannot be reached, or has no such model for us.
     """
-    folder = cached_folder(name)
+    folder = cached_folder(name, needs_weights)
     if folder is None:
         try:
-            folder = _download(name, progress)
+            folder = _download(name, progress, needs_weights)
         except Exception as error:  # the client's transport, and so its exceptions, change between versions
             raise CheckpointError(_explain(name, error)) from error
-        check_folder(folder)
+        check_folder(folder, needs_weights)
     return folder
 
 
-def _download(name: str, progress: Progress) -> Path:
+def _download(name: str, progress: Progress, needs_weights: bool) -> Path:
     import huggingface_hub
 
     huggingface_hub.HfApi().model_info(name, timeout=_PROBE_TIMEOUT_S)  # says at once if there is no way to it
     bar = _bar_class(f"downloading {name}", progress)
     # Weights come last: if they are there, so is everything else, and an interrupted download is never taken for whole.
-    for patterns in (_DESCRIPTIONS, _WEIGHTS):
+    for patterns in (_DESCRIPTIONS, _WEIGHTS) if needs_weights else (_DESCRIPTIONS,):
         folder = huggingface_hub.snapshot_download(
             name, allow_patterns=[*patterns], ignore_patterns=[*_NOT_WANTED], tqdm_class=bar
         )

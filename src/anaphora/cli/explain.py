@@ -44,6 +44,9 @@ def explain(
         typer.echo(json.dumps(to_json(comparisons, groups, len(requests)), indent=2, ensure_ascii=False))
         return
     console = Console()
+    if len(requests) == 1:
+        console.print(Text(f"{file} holds one request: there is no earlier one that it could be compared with"))
+        return
     print_table(groups_table(groups, len(requests)), console)
     for what, shown, cure in advice(groups):
         console.print(Text(what, style="bold yellow"))

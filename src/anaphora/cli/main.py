@@ -9,6 +9,7 @@ of the caller or the surroundings, told in one line; 130 interrupted.
 import errno
 import gc
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -51,6 +52,11 @@ def build_app(verbs: Sequence[str] = VERBS) -> typer.Typer:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the ``anaphora`` command; ends the process with one of the exit codes above."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # prompts may hold what no encoding has, and a terminal has fewer signs
+            stream.reconfigure(errors="backslashreplace")
     exit_code = run(sys.argv[1:] if argv is None else argv)
     gc.freeze()  # all memory goes with the process: nothing is left to search for cycles
     sys.exit(exit_code)

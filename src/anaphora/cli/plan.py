@@ -1,14 +1,14 @@
 """`anaphora plan`: how a GPU's memory would be divided, from a model's configuration alone."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from anaphora.checkpoints import ModelConfig
     from anaphora.engine.memory_plan import MemoryPlan
+
+_LEAST_GPU = 2**20
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,10 @@ def plan(
         float, typer.Option(help="Share of it that may be used.", min=0.01, max=1.0)
     ] = 0.9,
     max_model_len: Annotated[
-        int | None, typer.Option(help="Tokens of prompt and output together. Default: the model's context.", min=1)
+        int | None,
+        typer.Option(
+            help="Tokens of prompt and output together. Default: the model's context, or what the KV holds.", min=1
+        ),
     ] = None,
     dtype: Annotated[
         str, typer.Option(help="auto (as stored; float32 becomes bfloat16), bfloat16, float16, float32.")
@@ -36,7 +39,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Divide a GPU's memory for a model: weights, activations, graphs, and the blocks that are left for KV."""
-    from anaphora.cli.settings_sources import parse_size
+    from anaphora.checkpoints import find_model_config
     from anaphora.engine.config import EngineConfig
 
     config = EngineConfig(
@@ -47,9 +50,10 @@ def plan(
         max_num_batched_tokens=max_num_batched_tokens,
         gpu_memory_utilization=gpu_memory_utilization,
     )
-    model_config = _model_config(model)
-    planned = config.plan_memory(model_config, parse_size(gpu_memory, "--gpu-memory"))
-    length = max_model_len or max(1, min(model_config.max_position_embeddings, planned.num_tokens))
+    model_config = find_model_config(model)
+    planned = config.plan_memory(model_config, _memory_of(gpu_memory))
+    context = model_config.max_position_embeddings
+    length = max_model_len or min(context, planned.num_tokens or context)
     facts = facts_of(planned, config.dtype_on(model_config, is_gpu=True), length)
     typer.echo(json.dumps(facts, indent=2)) if as_json else _print(facts)
     planned.check(length)
@@ -77,11 +81,14 @@ def facts_of(planned: "MemoryPlan", dtype: str, max_model_len: int) -> dict[str,
     }
 
 
-def _model_config(model: str) -> "ModelConfig":
-    from anaphora.checkpoints import find_checkpoint, read_model_config
+def _memory_of(text: str) -> int:
+    from anaphora.cli.settings_sources import parse_size
+    from anaphora.errors import ConfigError
 
-    folder = Path(model).expanduser()
-    return read_model_config(folder) if folder.is_dir() else find_checkpoint(model).config
+    size = parse_size(text, "--gpu-memory")
+    if size < _LEAST_GPU and text.strip().isdigit():  # "24" is meant as 24 GiB, and no GPU is so small
+        raise ConfigError(f"--gpu-memory {text.strip()} would be bytes: did you mean {text.strip()}GiB?")
+    return size
 
 
 def _print(facts: dict[str, Any]) -> None:

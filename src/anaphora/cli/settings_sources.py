@@ -9,8 +9,12 @@ from typing import Any
 from anaphora.cli.serve_settings import ServeSettings, Setting, serve_settings
 from anaphora.errors import ConfigError
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", re.IGNORECASE)
+
+_LONGEST_SIZE = 40
+"""Characters; more are no size of anything, and overflow."""
 
 
 def resolve(command_line: Mapping[str, Any], config: Path | None) -> ServeSettings:
@@ -107,4 +111,6 @@ def _checked(setting: Setting, value: Any, label: str, *, strict: bool) -> Any:
 def _bytes_of(value: Any) -> Any:
     """``1GiB`` as a number; whatever is no size comes back as it is, for the type's check to refuse."""
     found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    return value if found is None else int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+    if found is None or len(value) > _LONGEST_SIZE:
+        return value
+    return int(float(found[1]) * _UNITS[(found[2] or "").lower()])

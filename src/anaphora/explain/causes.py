@@ -21,6 +21,7 @@ class Cause:
 QUESTION = Cause("another last message", "nothing: this is what the request asks", is_natural=True)
 NOTHING = Cause("nothing: the same request again", "nothing", is_natural=True)
 CONTINUED = Cause("the conversation goes on", "nothing: the beginning is shared whole", is_natural=True)
+OTHER_KIND = Cause("a chat and a text completion", "nothing: they are other requests", is_natural=True)
 OTHER_TEXT = Cause("other words", "put what all requests share first, and what differs after it")
 HISTORY = Cause(
     "an earlier message was changed or left out",

@@ -7,6 +7,7 @@ from anaphora.explain.causes import (
     CONTINUED,
     HISTORY,
     NOTHING,
+    OTHER_KIND,
     QUESTION,
     SETTINGS,
     Cause,
@@ -55,6 +56,8 @@ def _cause(earlier: Sequence[Part], later: Sequence[Part], number: int, old: Par
         return SETTINGS[old.path if old.is_setting else new.path]
     if old.is_tool or new.is_tool:
         return cause_in_tools([p.text for p in later if p.is_tool], [p.text for p in earlier if p.is_tool])
+    if old.path != new.path and "prompt" in (old.path, new.path):
+        return OTHER_KIND
     is_last = number == len(later) - 1 or number == len(earlier) - 1
     if is_last and "(user)" in new.path and "(user)" in old.path:
         return QUESTION

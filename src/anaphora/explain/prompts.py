@@ -56,13 +56,29 @@ def read_requests(path: Path, findings: Findings) -> list[LoggedRequest]:
     requests = []
     for row in json_rows(path, findings):
         body = body_of(row.value) if isinstance(row.value, dict) else {}
-        if body.get("messages") or body.get("prompt"):
+        fault = _fault_of(body)
+        if fault is None:
             requests.append(LoggedRequest(row.line, body))
         else:
-            findings.add(FindingKind.DAMAGED, row.line, "neither messages nor a prompt")
+            findings.add(FindingKind.DAMAGED, row.line, fault)
     if not requests:
-        raise TraceError(f"{path} holds no request: give a JSON line for each, with messages or a prompt in it")
+        found = "; ".join(str(finding) for finding in findings.all()) or "it is empty"
+        raise TraceError(
+            f"{path} holds no request ({found}): give a JSON line for each, with messages or a prompt in it"
+        )
     return requests
+
+
+def _fault_of(body: Mapping[str, Any]) -> str | None:
+    """Why ``body`` is no request whose texts can be compared, or ``None`` if it is one."""
+    messages, prompt, tools = (body.get(name) for name in ("messages", "prompt", "tools"))
+    if not messages and not prompt:
+        return "neither messages nor a prompt"
+    if messages and not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
+        return "messages must be a list of objects"
+    if prompt and not isinstance(prompt, str | list):
+        return "prompt must be a text or a list"
+    return None if not tools or isinstance(tools, list) else "tools must be a list"
 
 
 def compare(requests: Iterable[LoggedRequest]) -> list[Comparison]:

@@ -34,7 +34,8 @@ def advice(groups: Sequence[Group]) -> list[tuple[str, str, str]]:
         if not one.is_natural:
             example = one.example
             earlier, later = (" ".join(window.split()) for window in example.divergence.windows)
-            what = f"{one.cause} in {one.path}: {len(one.lines)} request{'s' if len(one.lines) > 1 else ''} part there"
+            parting = f"{len(one.lines)} requests part" if len(one.lines) > 1 else "1 request parts"
+            what = f"{one.cause} in {one.path}: {parting} there"
             shown = f"line {example.earlier_line}: …{earlier}…\nline {example.line}: …{later}…"
             said.append((what, shown, one.cure))
     return said
