@@ -29,7 +29,7 @@ from anaphora.lab.calibration.server_process import timed_server
 
 RESULTS = Path(__file__).parents[1] / "results" / "lab"
 OUT, OUT_OF_SOCKETS = RESULTS / "coverage.json", RESULTS / "coverage_sockets.json"
-TRUE, LINEAR = Planted(), Planted(squared_ms=0)
+TRUE, LINEAR = Planted(), Planted(squared_ms=0, product_ms=0)
 NOISES = (Noise(constant_ms=4.0), Noise(share=0.02))
 EFFECT = 0.05
 EFFECT_NOISES = (Noise(share=0.01), Noise(share=0.02), Noise(share=0.03))

@@ -2,7 +2,7 @@
 beside the width that theory gives an interval for the same design when the noise is known."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from anaphora.lab.experiments import costs, gradient, switch
 from anaphora.lab.experiments.costs import STAIRCASE
 from anaphora.lab.experiments.summary import of_arm
 from anaphora.lab.statistics import Z
-from anaphora.lab.token_costs import TERMS
+from anaphora.lab.token_costs import ALL_TERMS, design
 from anaphora.lab.usage import read_usage
 from anaphora.traces.records import Arm, RequestRecord, Run
 
@@ -91,21 +91,20 @@ def _lines(records: Records, planted: Planted, noise: Noise, seed: int) -> Itera
 
 
 def _costs(records: Records, planted: Planted, noise: Noise, seed: int) -> Iterator[Estimate]:
-    """The two-variable fit and the block step."""
+    """The two-variable fit, and the block step, whose truth is that of the times without noise."""
     found = costs.analyse(records, seed=seed)
     measured = of_arm(records, "on")
-    grid = np.array([tokens_of(record) for record in measured if record.label != STAIRCASE]) / 1000
-    design = np.column_stack([np.ones(len(grid)), grid, grid[:, 0] ** 2])
-    truths = (planted.fixed_ms, planted.computed_ms, planted.cached_ms, planted.squared_ms)
-    widths = _least_widths(design, np.array([noise.sigma_ms(time) for time in design @ np.array(truths)]))
-    for name, truth, width in zip(TERMS, truths, widths, strict=True):
+    grid = np.array([tokens_of(record) for record in measured if record.label != STAIRCASE], dtype=float)
+    columns = design(grid[:, 0], grid[:, 1])
+    widths = _least_widths(columns, np.array([noise.sigma_ms(planted.ttft_ms(*one)) for one in grid]))
+    for name, truth, width in zip(ALL_TERMS, astuple(planted), widths, strict=True):
         yield _estimate(name, truth, found["two_variable"]["terms"][name]["interval"], width)
     stairs = [tokens_of(record) for record in measured if record.label == STAIRCASE]
-    sigmas = np.array([noise.sigma_ms(planted.ttft_ms(n, m)) for n, m in stairs])
+    times = np.array([planted.ttft_ms(*one) for one in stairs])
     steps = np.array([(1, n + m, m // BLOCK_SIZE) for n, m in stairs], dtype=float)
-    yield _estimate(
-        "block step", planted.step_ms, found["staircase"]["step_ms_interval"], _least_widths(steps, sigmas)[2]
-    )
+    saved = -float(np.linalg.lstsq(steps, times, rcond=None)[0][2])
+    width = _least_widths(steps, np.array([noise.sigma_ms(time) for time in times]))[2]
+    yield _estimate("block step", saved, found["staircase"]["step_ms_interval"], width)
 
 
 def _medians(records: Records, planted: Planted, noise: Noise, seed: int) -> Iterator[Estimate]:

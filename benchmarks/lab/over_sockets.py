@@ -35,7 +35,7 @@ from anaphora.lab.targets.openai import OpenAITarget
 from anaphora.traces.records import RECORDS_FILE, RecordWriter, Run, read_run
 
 SERVER = "benchmarks.lab.planted_server"
-TRUE = Planted(fixed_ms=5.0, computed_ms=30.0, cached_ms=1.0, squared_ms=0.5)
+TRUE = Planted(fixed_ms=5.0, computed_ms=30.0, cached_ms=1.0, squared_ms=0.5, product_ms=1.0)
 NOISE = Noise(share=0.02)
 SWITCH, GRADIENT, COSTS = SwitchSettings(output_tokens=1), GradientSettings(), CostsSettings(steps=12)
 _NUM_PROBES = 30
@@ -84,7 +84,7 @@ async def run(
 
 async def _transport_ms(base: BaseUrl, seed: int) -> float:
     """How much longer the client sees a request take than was planted, in the median."""
-    await _plant(base, Planted(5.0, 0.0, 0.0, 0.0), Noise(), seed)
+    await _plant(base, Planted(5.0, 0.0, 0.0, 0.0, 0.0), Noise(), seed)
     target = OpenAITarget(base, clock=time.monotonic_ns)
     await target.choose_model(None)
     request = ChatRequest(messages=({"role": "user", "content": "word " * 1000},), max_tokens=1)

@@ -1,10 +1,11 @@
-"""What is planted: TTFT = fixed + a · computed + b · cached + c · computed², noise around it, and records of such runs.
+"""What is planted: TTFT = fixed + a · computed + b · cached + c · computed² + d · computed · cached, noise around it,
+and records of such runs.
 
 The cache is one of whole blocks; times are written into records as the client would stamp them, without a server.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -21,12 +22,13 @@ SWITCH_TOKENS = 1530
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """Milliseconds; per thousand tokens, and per thousand squared."""
+    """Milliseconds; per thousand tokens, and per thousand squared. As in attention, the product is twice the square."""
 
     fixed_ms: float = 25.0
     computed_ms: float = 200.0
     cached_ms: float = 6.0
     squared_ms: float = 4.0
+    product_ms: float = 8.0
 
     def ttft_ms(self, computed: float, cached: float) -> float:
         """What a request truly takes."""
@@ -36,24 +38,17 @@ class Planted:
             + self.computed_ms * thousands
             + self.cached_ms * cached / 1000
             + self.squared_ms * thousands**2
+            + self.product_ms * thousands * cached / 1000
         )
-
-    @property
-    def step_ms(self) -> float:
-        """What one block more in the cache takes off, but for the quadratic part."""
-        return (self.computed_ms - self.cached_ms) * BLOCK_SIZE / 1000
 
     def slower(self, share: float) -> "Planted":
         """Everything takes so much longer."""
-        factor = 1 + share
-        return Planted(
-            self.fixed_ms * factor, self.computed_ms * factor, self.cached_ms * factor, self.squared_ms * factor
-        )
+        return Planted(*((1 + share) * value for value in astuple(self)))
 
     def gaining(self, share: float) -> "Planted":
         """Linear, and cached tokens so cheap that the switch's prompt takes ``share`` less with caching on."""
         cached = cached_of(SWITCH_TOKENS)
-        plain = replace(self, squared_ms=0.0)
+        plain = replace(self, squared_ms=0.0, product_ms=0.0)
         return replace(plain, cached_ms=plain.computed_ms - share * plain.ttft_ms(SWITCH_TOKENS, 0) / cached * 1000)
 
 

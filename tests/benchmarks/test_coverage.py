@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from benchmarks.lab import coverage, estimates, over_sockets
+from benchmarks.lab import coverage, estimates, formula_choice, over_sockets
 from benchmarks.lab.planted import Noise, Planted
 from benchmarks.lab.planted_server import Serving
 
@@ -44,6 +44,23 @@ def test_the_same_seeds_give_the_same_rows() -> None:
     assert [row["parameter"] for row in rows] == [row["parameter"] for row in VIRTUAL["coverage"][: len(rows)]]
 
 
+def test_only_a_term_that_noise_does_not_choose_keeps_every_interval() -> None:
+    kept = json.loads(formula_choice.OUT.read_text("utf-8"))["rows"]
+    worst: dict[str, float] = {}
+    for row in kept:
+        worst[row["rule"]] = min(worst.get(row["rule"], 100.0), *row["percent_covered"].values())
+    assert set(worst) == set(formula_choice.RULES)
+    assert worst.pop("always a term") > 92
+    assert all(percent < 91 for percent in worst.values())
+
+
+def test_the_rules_take_the_product_as_they_say() -> None:
+    for product, rates in ((0.0, (100, 0, 0, 0)), (40.0, (100, 0, 100, 100))):
+        rows = formula_choice.rows_of(product, 2)
+        assert [row["rule"] for row in rows] == list(formula_choice.RULES)
+        assert tuple(row["percent_with_product"] for row in rows) == rates
+
+
 def test_a_planted_gain_is_the_reduction_of_the_switch() -> None:
     planted = Planted().gaining(0.05)
     off, on = planted.ttft_ms(1530, 0), planted.ttft_ms(10, 1520)
@@ -52,7 +69,7 @@ def test_a_planted_gain_is_the_reduction_of_the_switch() -> None:
 
 def test_the_planted_server_caches_whole_blocks_of_a_salt_and_takes_the_planted_time() -> None:
     serving = Serving()
-    serving.plant(Planted(10.0, 100.0, 1.0, 0.0), Noise(), seed=1)
+    serving.plant(Planted(10.0, 100.0, 1.0, 0.0, 0.0), Noise(), seed=1)
     words = [f"w{n}" for n in range(32)]
     cached, time_ms = zip(*(serving.serve(words, "a") for _ in range(2)), strict=True)
     assert cached == (0, 16)
@@ -63,7 +80,7 @@ def test_the_planted_server_caches_whole_blocks_of_a_salt_and_takes_the_planted_
 
 
 def test_a_run_over_sockets_hits_by_the_planted_rule_and_takes_no_less_than_planted() -> None:
-    planted = Planted(1.0, 1.0, 0.1, 0.0)
+    planted = Planted(1.0, 1.0, 0.1, 0.0, 0.0)
     settings = SwitchSettings(prefix_tokens=40, num_questions=2, output_tokens=1)
 
     async def go() -> Run:

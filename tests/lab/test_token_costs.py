@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anaphora.lab.token_costs import TERMS, Point, TokenCosts, fit_token_costs, noise_power
+from anaphora.lab.token_costs import ALL_TERMS, PRODUCT, TERMS, Point, TokenCosts, fit_token_costs, noise_power
 
 PLANTED = (12.0, 300.0, 7.0, 25.0)
 GRID = [(computed, cached) for cached in (0, 512, 1024, 2048) for computed in (32, 256, 1024)]
@@ -36,10 +36,10 @@ def fitted(values: list[Point]) -> TokenCosts:
 
 def test_exact_times_give_the_planted_costs() -> None:
     costs = fitted(points())
-    assert [costs.values[name] for name in TERMS] == pytest.approx(PLANTED)
-    assert max(map(abs, costs.residuals_ms)) < 1e-9
-    assert costs.r2 == pytest.approx(1)
-    assert costs.at(500, 1000) == pytest.approx(12 + 150 + 7 + 25 / 4)
+    assert [costs.terms.values[name] for name in TERMS] == pytest.approx(PLANTED)
+    assert max(map(abs, costs.terms.residuals_ms)) < 1e-9
+    assert costs.terms.r2 == pytest.approx(1)
+    assert costs.terms.at(500, 1000) == pytest.approx(12 + 150 + 7 + 25 / 4)
     assert (costs.computed_range, costs.cached_range) == ((32, 1024), (0, 2048))
 
 
@@ -47,7 +47,7 @@ def test_exact_times_give_the_planted_costs() -> None:
 def test_intervals_cover_the_planted_costs_as_often_as_they_say(relative: float, constant: float) -> None:
     runs = [fitted(points(relative=relative, constant=constant, seed=seed)) for seed in range(200)]
     for name, planted in zip(TERMS, PLANTED, strict=True):
-        covered = sum(run.intervals[name].low <= planted <= run.intervals[name].high for run in runs)
+        covered = sum(run.terms.intervals[name].low <= planted <= run.terms.intervals[name].high for run in runs)
         assert 178 <= covered <= 199, name  # 95 % of 200 runs, the seeds being fixed
 
 
@@ -59,7 +59,7 @@ def test_the_noise_is_recognised(relative: float, constant: float, power: float)
 
 def test_weights_make_intervals_narrower_where_noise_is_in_proportion() -> None:
     def width(values: list[Point]) -> float:
-        interval = fitted(values).intervals["cached_ms_per_ktoken"]
+        interval = fitted(values).terms.intervals["cached_ms_per_ktoken"]
         return interval.high - interval.low
 
     noisy = [points(relative=0.05, seed=seed) for seed in range(20)]
@@ -96,13 +96,41 @@ def with_product(times: float, *, seed: int = 0) -> list[Point]:
     ]
 
 
-@pytest.mark.parametrize("planted", [0.0, 30.0])
-def test_what_computed_tokens_pay_for_cached_ones_is_told_with_an_interval_that_covers(planted: float) -> None:
-    found = [fit_token_costs(with_product(planted, seed=seed), tries_product=True) for seed in range(100)]
-    bounds = [costs.product for costs in found if costs is not None and costs.product is not None]
-    assert len(bounds) == 100
-    assert 89 <= sum(one.low <= planted <= one.high for one in bounds) <= 99
-    assert fitted(with_product(planted)).product is None  # not asked
+@pytest.mark.parametrize("planted", [0.0, 3.0, 30.0])
+def test_with_the_product_as_a_term_every_interval_covers_whether_there_is_one_or_not(planted: float) -> None:
+    found = [fit_token_costs(with_product(planted, seed=seed), tries_product=True) for seed in range(200)]
+    for name, truth in zip(ALL_TERMS, (*PLANTED, planted), strict=True):
+        bounds = [costs.terms.intervals[name] for costs in found if costs is not None]
+        assert len(bounds) == 200
+        assert 178 <= sum(one.low <= truth <= one.high for one in bounds) <= 199, name  # the seeds being fixed
+
+
+def test_the_formula_without_the_product_is_told_beside_it_and_judged() -> None:
+    exact = fit_token_costs(with_product(40.0), tries_product=True)
+    assert exact is not None
+    assert exact.terms.at(500, 1000) == pytest.approx(12 + 150 + 7 + 25 / 4 + 20, rel=0.02)
+    assert exact.without_product is not None
+    assert set(exact.without_product.values) == set(TERMS)
+    plain = fitted(with_product(40.0))
+    assert set(plain.terms.values) == set(TERMS)  # not asked
+    assert (plain.without_product, plain.aicc_without_product) == (None, None)
+
+    def worse(planted: float) -> float:
+        runs = [fit_token_costs(with_product(planted, seed=seed), tries_product=True) for seed in range(20)]
+        return float(np.median([run.aicc_without_product for run in runs if run is not None]))
+
+    assert worse(40.0) > 10
+    assert -3 < worse(0.0) < 0
+
+
+def test_eight_points_are_the_least_for_the_product() -> None:
+    made = [Point(str(n), n, c, 10 + n / 4 + c / 100 + n * c / 1e5) for n, c in GRID]
+    for num_points, has_product in ((7, False), (8, True)):
+        costs = fit_token_costs(made[:num_points], tries_product=True)
+        assert costs is not None
+        assert (PRODUCT in costs.terms.values) is has_product
+    assert costs is not None
+    assert costs.aicc_without_product is not None
 
 
 def test_two_arms_do_not_tell_it() -> None:
@@ -111,4 +139,4 @@ def test_two_arms_do_not_tell_it() -> None:
     made = [Point(f"{n}", n, c, 10 + n / 4 + c / 100 + rng.normal()) for n, c in arms * 5]
     costs = fit_token_costs(made, tries_product=True)
     assert costs is not None
-    assert costs.product is None
+    assert PRODUCT not in costs.terms.values

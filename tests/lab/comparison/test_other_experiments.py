@@ -17,12 +17,12 @@ from anaphora.lab.experiments.costs import CostsSettings
 from anaphora.lab.experiments.scenarios import ScenariosSettings
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.results import results_of
-from anaphora.lab.token_costs import TERMS
+from anaphora.lab.token_costs import ALL_TERMS
 from anaphora.traces.records import Run
 from tests.lab.fake_bench import bench
 from tests.lab.fakes import FakeServing
 
-COSTS = CostsSettings(prefixes=(0, 64, 256), endings=(32, 128), steps=10, repeats=6)
+COSTS = CostsSettings(prefixes=(0, 64, 256), endings=(32, 128, 320), steps=10, repeats=6)
 SCENARIOS = ScenariosSettings(context_tokens=200, requests=7, output_tokens=2, only=("assistant", "documents"))
 
 
@@ -44,7 +44,7 @@ def test_the_terms_of_the_costs_are_those_of_the_report_and_their_change_is_foun
     found = changes(a, b)
     for run, side in ((a, "a"), (b, "b")):
         terms = results_of(run)["experiments"]["costs"]["two_variable"]["terms"]
-        for name in TERMS:
+        for name in ALL_TERMS:
             assert getattr(found[f"costs.{name}"], side) == pytest.approx(terms[name]["value"], abs=1e-4), name
     slower = found["costs.computed_ms_per_ktoken"]
     assert slower.is_chance is False
@@ -61,7 +61,7 @@ def test_the_terms_of_the_costs_are_those_of_the_report_and_their_change_is_foun
 def test_the_costs_of_requests_that_do_not_separate_them_are_no_figures(tmp_path: Path) -> None:
     run = run_of(tmp_path / "a", COSTS)
     one_place = {place: records for place, records in places(run).items() if place == "costs.64-32"}
-    assert not {name for _, name in quantities_of(one_place)} & set(TERMS)
+    assert not {name for _, name in quantities_of(one_place)} & set(ALL_TERMS)
 
 
 def test_named_groups_are_compared_by_their_names(tmp_path: Path) -> None:
@@ -78,6 +78,7 @@ def test_two_runs_at_a_glance(tmp_path: Path) -> None:
     ours, theirs = labels["costs: 1,000 computed (ms)"]
     assert ours == theirs
     assert ours.startswith(("1,9", "2,0"))
+    assert labels["costs: 1,000 computed behind 1,000 cached, more (ms)"][0] != "–"
     assert labels["costs: steps of cached tokens"] == ("16", "16")
     both = results_of(run_of(tmp_path / "s", SCENARIOS))
     fewer = dataclasses.replace(SCENARIOS, only=("assistant",))

@@ -13,9 +13,9 @@ from anaphora.lab.planning import make_plan
 from anaphora.lab.report import write_report
 from anaphora.lab.report.costs import steps_in_words
 from anaphora.lab.report.presentations import answer, tables_of
-from anaphora.lab.report.token_costs import costs_sentence
+from anaphora.lab.report.token_costs import costs_sentence, costs_table
 from anaphora.lab.results import results_of
-from anaphora.lab.token_costs import TERMS, Point
+from anaphora.lab.token_costs import PRODUCT, TERMS, Point
 from tests.lab.fake_bench import Listener, bench
 from tests.lab.fakes import FakeServing, FakeTarget
 
@@ -147,6 +147,36 @@ def test_the_square_is_told_with_its_sign(squared: float, said: str) -> None:
     terms = {name: {"value": 1.0, "interval": None} for name in TERMS}
     terms["computed_squared_ms_per_ktoken2"]["value"] = squared
     assert said in costs_sentence({"terms": terms})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"low": 0.5, "high": 1.5}, "1,000 tokens computed behind 1,000 cached ones pay 1.0 ms (0.5 to 1.5) more"),
+        ({"low": -0.5, "high": 2.5}, "looking at cached ones is lost in the noise: 1.0 ms (−0.5 to 2.5)"),
+        (None, "pay 1.0 ms (–) more"),
+    ],
+)
+def test_what_new_tokens_pay_for_cached_ones_is_told_if_it_is_more_than_noise(
+    bounds: dict[str, float] | None, said: str
+) -> None:
+    terms = {name: {"value": 1.0, "interval": None} for name in TERMS}
+    assert said not in costs_sentence({"terms": terms})
+    assert said in costs_sentence({"terms": {**terms, PRODUCT: {"value": 1.0, "interval": bounds}}})
+
+
+def test_the_report_says_why_the_formula_has_its_terms_and_what_the_shorter_one_says(tmp_path: Path) -> None:
+    run, _ = bench(tmp_path, FEW, main=FakeServing(jitter=lambda n: n * 7 % 5))
+    fit = results_of(run)["experiments"]["costs"]["two_variable"]
+    assert fit["formula"].endswith("+ d · computed · cached")
+    assert fit["product_ms_per_ktoken2"] == fit["terms"][PRODUCT]["interval"]
+    note = costs_table(fit).note
+    assert "whatever it comes to" in note
+    assert f"without it: R² = {fit['without_product']['r2']:.4f}; every 1,000 cached tokens" in note
+    worse = {**fit["without_product"], "aicc_more": 12.0}
+    assert "criterion is higher by 12.0: worse" in costs_table({**fit, "without_product": worse}).note
+    better = {**fit["without_product"], "aicc_more": -2.5, "r2": None}
+    assert "criterion is lower by 2.5: it would do as well" in costs_table({**fit, "without_product": better}).note
 
 
 def test_a_cost_that_noise_hides_is_not_told_as_one() -> None:

@@ -23,9 +23,10 @@ def costs(
     ] = 16,
     repeats: Annotated[int, typer.Option(help="Requests of each kind.")] = 6,
 ) -> "CostsSettings":
-    """What a computed prompt token costs, and what a cached one: TTFT = fixed + a·computed + b·cached + c·computed².
+    """What a computed prompt token costs, and what a cached one: TTFT = fixed + a·computed + b·cached + c·computed² +
+    d·computed·cached.
 
-    A further term, computed·cached, is told beside them: only here do the two vary apart.
+    The last term is what new tokens pay for looking at cached ones; only here do the two vary apart.
     """
     from anaphora.lab.experiments.costs import CostsSettings
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from anaphora.lab.report.bills import amount
 from anaphora.lab.report.words import count, interval, ms, percent, signed_percent
+from anaphora.lab.token_costs import PRODUCT
 from anaphora.lab.witnesses import told_rate
 from anaphora.report.tables import Table
 
@@ -71,6 +72,7 @@ def _costs(found: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
         "fixed_ms": "a request",
         "computed_ms_per_ktoken": "1,000 computed",
         "cached_ms_per_ktoken": "1,000 cached",
+        PRODUCT: "1,000 computed behind 1,000 cached, more",
     }
     terms = {} if fit is None else fit["terms"]
     return (

@@ -9,20 +9,20 @@ from anaphora.lab.comparison.quantity import Cell, Quantity, Statistic, Unit
 from anaphora.lab.experiments.two_variable import without_strays
 from anaphora.lab.statistics import Samples
 from anaphora.lab.timings import ttft_ms
-from anaphora.lab.token_costs import TERMS, Point, fit_token_costs
+from anaphora.lab.token_costs import ALL_TERMS, PRODUCT, Point, design, fit_token_costs
 from anaphora.lab.witnesses import cached_tokens, prompt_tokens
 from anaphora.traces.records import RequestRecord
 
 PLACE = "costs"
-_UNITS: Sequence[Unit] = ("ms", "ms/1000 tokens", "ms/1000 tokens", "ms/(1000 tokens)²")
+_UNITS: Sequence[Unit] = ("ms", "ms/1000 tokens", "ms/1000 tokens", "ms/(1000 tokens)²", "ms/(1000 tokens)²")
 assert set(_UNITS) <= set(get_args(Unit))
 
 
 def quantities_of_costs(groups: Sequence[Sequence[RequestRecord]]) -> list[Quantity]:
-    """The four terms; none where the requests do not separate them."""
+    """The five terms; none where the requests do not separate them, as terms of a shorter formula are other figures."""
     points = [_points(str(number), records) for number, records in enumerate(groups)]
-    fit = fit_token_costs([point for members in points for point in members])
-    if fit is None:
+    fit = fit_token_costs([point for members in points for point in members], tries_product=True)
+    if fit is None or PRODUCT not in fit.terms.values:
         return []
     cells = tuple(
         Cell(
@@ -34,7 +34,7 @@ def quantities_of_costs(groups: Sequence[Sequence[RequestRecord]]) -> list[Quant
     )
     return [
         Quantity(PLACE, name, unit, cells, _term(number, fit.noise_power))
-        for number, (name, unit) in enumerate(zip(TERMS, _UNITS, strict=True))
+        for number, (name, unit) in enumerate(zip(ALL_TERMS, _UNITS, strict=True))
     ]
 
 
@@ -54,17 +54,16 @@ def _term(number: int, noise_power: float) -> Statistic:
 
     def statistic(cells: Sequence[Samples]) -> Samples:
         points = np.concatenate(cells, axis=-2)
-        computed, cached, times = points[..., 0] / 1000, points[..., 1] / 1000, points[..., 2]
-        design = np.stack([np.ones_like(computed), computed, cached, computed**2], axis=-1)
-        plain = _solved(design, times, np.ones_like(times))
-        fitted = np.maximum(np.einsum("...ij,...j->...i", design, plain), times.min(axis=-1, keepdims=True))
-        return np.asarray(_solved(design, times, fitted ** (-2 * noise_power))[..., number])
+        columns, times = design(points[..., 0], points[..., 1]), points[..., 2]
+        plain = _solved(columns, times, np.ones_like(times))
+        fitted = np.maximum(np.einsum("...ij,...j->...i", columns, plain), times.min(axis=-1, keepdims=True))
+        return np.asarray(_solved(columns, times, fitted ** (-2 * noise_power))[..., number])
 
     return statistic
 
 
-def _solved(design: Samples, times: Samples, weights: Samples) -> Samples:
-    weighted = design * weights[..., None]
-    squares = np.einsum("...ni,...nj->...ij", weighted, design)
+def _solved(columns: Samples, times: Samples, weights: Samples) -> Samples:
+    weighted = columns * weights[..., None]
+    squares = np.einsum("...ni,...nj->...ij", weighted, columns)
     sums = np.einsum("...ni,...n->...i", weighted, times)
     return np.asarray(np.einsum("...ij,...j->...i", np.linalg.pinv(squares), sums))

@@ -149,12 +149,6 @@ def checks(records: Sequence[RequestRecord], seed: int) -> list[Check]:
         f"the formula explains R² = {fit['r2']:.4f} of the variation; it is farthest off at {worst['cell']} tokens, by "
         f"{worst['residual_ms']:+.1f} of {worst['ttft_ms']:.1f} ms"
     )
-    product = fit["product_ms_per_ktoken2"]
-    if product is not None and (product["low"] > 0 or product["high"] < 0):
-        seen += (
-            f"; computed tokens also pay for the cached ones that they look at: {product['low']:+.2f} to "
-            f"{product['high']:+.2f} ms for a thousand times a thousand"
-        )
     return [Check("costs fit", "ok" if fit["r2"] >= _GOOD_R2 else "warning", seen.replace("-", "−"))]
 
 

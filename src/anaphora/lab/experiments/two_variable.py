@@ -6,11 +6,13 @@ from typing import Any
 from anaphora.lab.experiments.summary import interval, ms
 from anaphora.lab.statistics import median
 from anaphora.lab.timings import ttft_ms
-from anaphora.lab.token_costs import TERMS, Point, TokenCosts, fit_token_costs
+from anaphora.lab.token_costs import PRODUCT, Point, Terms, TokenCosts, fit_token_costs
 from anaphora.lab.witnesses import cached_tokens, prompt_tokens
 from anaphora.traces.records import RequestRecord
 
 _DIGITS = 6
+_FORMULA = "fixed + a · computed + b · cached + c · computed²"
+_WITH_PRODUCT = " + d · computed · cached"
 _LEAST_STRAY, _STRAY_SCATTERS = 0.5, 8.0
 _NORMAL = 1.4826
 """Standard deviations of normal noise in its median distance."""
@@ -20,7 +22,7 @@ def two_variable(
     records: Sequence[RequestRecord], cell_of: Callable[[RequestRecord], str], *, tries_product: bool = False
 ) -> dict[str, Any] | None:
     """The fit over measured requests whose cached tokens are known; ``None`` where it cannot separate its terms.
-    ``tries_product``: computed and cached tokens vary apart, so that their product can be asked for too."""
+    ``tries_product``: computed and cached tokens vary apart, so that their product can be a term too."""
     points = [point for record in records if (point := _point(record, cell_of(record))) is not None]
     usual = without_strays(points)
     costs = fit_token_costs(usual, tries_product=tries_product)
@@ -56,25 +58,42 @@ def known_cached_tokens(record: RequestRecord) -> int | None:
 
 
 def _as_stored(costs: TokenCosts, points: Sequence[Point]) -> dict[str, Any]:
+    shorter = costs.without_product
     return {
-        "terms": {
-            name: {"value": round(costs.values[name], _DIGITS), "interval": interval(costs.intervals[name], ms)}
-            for name in TERMS
+        "formula": _FORMULA + (_WITH_PRODUCT if PRODUCT in costs.terms.values else ""),
+        "terms": _terms(costs.terms),
+        "product_ms_per_ktoken2": interval(costs.terms.intervals.get(PRODUCT), ms),
+        "r2": _rounded(costs.terms.r2),
+        "without_product": None
+        if shorter is None
+        else {
+            "terms": _terms(shorter),
+            "r2": _rounded(shorter.r2),
+            "aicc_more": _rounded(costs.aicc_without_product),
         },
-        "product_ms_per_ktoken2": interval(costs.product, ms),
-        "r2": None if costs.r2 is None else round(costs.r2, _DIGITS),
         "num_points": len(points),
         "noise_power": costs.noise_power,
         "computed_tokens_range": list(costs.computed_range),
         "cached_tokens_range": list(costs.cached_range),
-        "cells": _cells(costs, points),
+        "cells": _cells(costs.terms, points),
     }
 
 
-def _cells(costs: TokenCosts, points: Sequence[Point]) -> list[dict[str, Any]]:
+def _terms(terms: Terms) -> dict[str, Any]:
+    return {
+        name: {"value": _rounded(value), "interval": interval(terms.intervals[name], ms)}
+        for name, value in terms.values.items()
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
+def _cells(terms: Terms, points: Sequence[Point]) -> list[dict[str, Any]]:
     """The residuals by cell: where the formula is wrong, they keep one sign."""
     by_cell: dict[str, list[tuple[Point, float]]] = {}
-    for point, residual in zip(points, costs.residuals_ms, strict=True):
+    for point, residual in zip(points, terms.residuals_ms, strict=True):
         by_cell.setdefault(point.cell, []).append((point, residual))
     return [
         {

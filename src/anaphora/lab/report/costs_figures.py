@@ -14,6 +14,7 @@ from anaphora.lab.experiments.two_variable import known_cached_tokens
 from anaphora.lab.report.base import Findings
 from anaphora.lab.report.drawing import subtitle, titled_axes
 from anaphora.lab.timings import ttft_ms
+from anaphora.lab.token_costs import ALL_TERMS, design
 from anaphora.lab.witnesses import prompt_tokens
 from anaphora.report.colours import AMBER, GREEN, INK, OFF, ON, PAPER, PINK, SKY
 from anaphora.traces.records import RequestRecord
@@ -66,14 +67,10 @@ def _group(
 
 
 def _formula(fit: dict[str, Any], computed: Any, cached: Any) -> Any:
-    terms = {name: term["value"] for name, term in fit["terms"].items()}
-    thousands = computed / 1000
-    return (
-        terms["fixed_ms"]
-        + terms["computed_ms_per_ktoken"] * thousands
-        + terms["cached_ms_per_ktoken"] * cached / 1000
-        + terms["computed_squared_ms_per_ktoken2"] * thousands**2
+    columns = dict(
+        zip(ALL_TERMS, np.moveaxis(design(computed, np.broadcast_to(cached, computed.shape)), -1, 0), strict=True)
     )
+    return sum(term["value"] * columns[name] for name, term in fit["terms"].items())
 
 
 def _point(record: RequestRecord) -> tuple[int, int, float] | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anaphora.lab.report.words import count, interval, ms
+from anaphora.lab.token_costs import PRODUCT
 from anaphora.report.tables import Table
 
 _TERM_NAMES = {
@@ -11,24 +12,40 @@ _TERM_NAMES = {
     "computed_ms_per_ktoken": ("computed", "ms / 1,000 tokens"),
     "cached_ms_per_ktoken": ("cached", "ms / 1,000 tokens"),
     "computed_squared_ms_per_ktoken2": ("computed²", "ms / (1,000 tokens)²"),
+    PRODUCT: ("computed · cached", "ms / (1,000 tokens)²"),
 }
 NO_FIT = "the requests measured do not separate computed tokens from cached ones: no fit"
 
 
 def costs_table(fit: Mapping[str, Any]) -> Table:
-    """The four terms with their intervals; and that of a fifth, which is in none of them, where it was tried."""
+    """The terms with their intervals, and why the formula has these."""
     rows = [
         (name, f"{term['value']:,.2f}".replace("-", "−"), interval(term["interval"], 2), unit)
-        for key, (name, unit) in _TERM_NAMES.items()
-        for term in [fit["terms"][key]]
+        for key, term in fit["terms"].items()
+        for name, unit in [_TERM_NAMES[key]]
     ]
-    product = fit.get("product_ms_per_ktoken2")
-    if product is not None:
-        middle = f"{(product['low'] + product['high']) / 2:,.2f}".replace("-", "−")
-        rows.append(("computed · cached, if added", middle, interval(product, 2), "ms / (1,000 tokens)²"))
     columns = ("<term", "value", "interval at 95%", "<unit")
-    title = "Two variables: TTFT = fixed + a · computed + b · cached + c · computed²"
-    return Table(title, columns, tuple(rows), _note(fit))
+    return Table(f"Two variables: TTFT = {fit['formula']}", columns, tuple(rows), f"{_note(fit)}\n{_choice(fit)}")
+
+
+def _choice(fit: Mapping[str, Any]) -> str:
+    """Why computed times cached is a term or not, and what the formula without it would say."""
+    shorter = fit["without_product"]
+    if shorter is None:
+        return "computed · cached is no term: these requests do not tell it apart from the others"
+    cached, more = shorter["terms"]["cached_ms_per_ktoken"], shorter["aicc_more"]
+    judged = (
+        f"Akaike’s criterion is higher by {more:,.1f}: worse"
+        if more > 0
+        else f"Akaike’s criterion is lower by {-more:,.1f}: it would do as well"
+    )
+    quality = "" if shorter["r2"] is None else f"R² = {shorter['r2']:.4f}; "
+    return (
+        "computed · cached is what new tokens pay for looking at cached ones; it is a term because these requests tell "
+        "it apart, whatever it comes to: choosing it by its looks makes the other intervals too short\n"
+        f"without it: {quality}every 1,000 cached tokens {ms(cached['value'])} ms ({interval(cached['interval'])}); "
+        f"{judged}"
+    )
 
 
 def residuals_table(fit: Mapping[str, Any]) -> Table:
@@ -77,5 +94,21 @@ def costs_sentence(fit: Mapping[str, Any]) -> str:
     return (
         f"A request costs {ms(fixed['value'])} ms, every 1,000 computed prompt tokens {ms(computed['value'])} ms "
         f"({interval(computed['interval'])}){bent}, and every 1,000 cached ones {ms(cached['value'])} ms "
-        f"({interval(cached['interval'])}), with intervals at 95%."
+        f"({interval(cached['interval'])}), with intervals at 95%.{_product_sentence(terms.get(PRODUCT))}"
+    )
+
+
+def _product_sentence(term: Mapping[str, Any] | None) -> str:
+    """What computed tokens pay for the cached ones before them, if that is a term."""
+    if term is None:
+        return ""
+    bounds = term["interval"]
+    if bounds is not None and bounds["low"] <= 0 <= bounds["high"]:
+        return (
+            f" What new tokens pay for looking at cached ones is lost in the noise: {ms(term['value'])} ms "
+            f"({interval(bounds)}) for 1,000 computed behind 1,000 cached."
+        )
+    return (
+        f" 1,000 tokens computed behind 1,000 cached ones pay {ms(term['value'])} ms ({interval(bounds)}) more for "
+        "looking at these."
     )
