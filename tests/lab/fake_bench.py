@@ -43,7 +43,8 @@ def bench(
     first = next(iter(targets.values()))
 
     async def run() -> Plan:
-        plan = await make_plan(options, first, first, run_id=run_id, max_model_len=8192, note=listener.note)
+        longest = first.serving.max_model_len
+        plan = await make_plan(options, first, first, run_id=run_id, max_model_len=longest, note=listener.note)
         with RecordWriter(folder / RECORDS_FILE) as writer:
             writer.begin(
                 make_header(

@@ -33,6 +33,8 @@ class FakeServing:
     """Why nothing is forgotten when it is asked to forget."""
     forgets: bool = True
     """Whether a reset that is not refused is done."""
+    max_model_len: int = 8192
+    """Longer prompts are refused, and leave nothing in the cache."""
     block_size: int = 16
     prefill_ms: float = 2.0
     fixed_ms: float = 30.0
@@ -111,6 +113,8 @@ class FakeTarget:
     async def chat(self, request: ChatRequest) -> Reply:
         serving = self.serving
         serving.num_requests += 1
+        if len(serving.words(request.messages, request.tools)) + request.max_tokens > serving.max_model_len:
+            return Reply(self.now_ns, None, self.now_ns + MS, True, Answer(error="HTTP 400: too long"))
         num_prompt, cached = serving.serve(request.messages, request.cache_salt, request.tools)
         prefill_ms = (
             serving.fixed_ms + (num_prompt - cached) * serving.prefill_ms + serving.jitter(serving.num_requests)
@@ -251,7 +255,7 @@ def openai_routes(serving: FakeServing) -> dict[str, Route]:
     """The fake as an OpenAI-compatible server with vLLM's extras."""
 
     def models(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
-        return as_json({"object": "list", "data": [{"id": "fake-model", "max_model_len": 8192}]})
+        return as_json({"object": "list", "data": [{"id": "fake-model", "max_model_len": serving.max_model_len}]})
 
     def chat(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
         serving.num_requests += 1

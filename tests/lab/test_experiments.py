@@ -100,6 +100,17 @@ def test_beginnings_that_are_shared_by_chance_are_predicted_too(
         assert record.usage["prompt_tokens_details"]["cached_tokens"] == record.predicted_cached_tokens
 
 
+@pytest.mark.parametrize("max_model_len", [8192, 256, 160])
+def test_warm_ups_fit_the_context(tmp_path: Path, max_model_len: int) -> None:
+    """One that is refused leaves nothing behind, though it would be predicted to."""
+    small_context = FakeServing(block_size=2, max_model_len=max_model_len)
+    options = BenchOptions(experiments=(GradientSettings(lengths=(16, 24, 32), repeats=6),), arms="nonce")
+    run, plan = bench(tmp_path, options, main=small_context)
+    assert [record.error for record in run.requests] == [None] * len(run.requests)
+    lengths = [len(small_context.words(warmup.request.messages)) for warmup in plan.warmups]
+    assert lengths[0] <= lengths[1] < max_model_len
+
+
 def test_arms_take_turns_and_every_off_request_has_a_salt_of_its_own(tmp_path: Path) -> None:
     run, plan = bench(tmp_path, SMALL, main=FakeServing())
     salts = [trial.request.cache_salt for trial in plan.trials if trial.arm == "off"]

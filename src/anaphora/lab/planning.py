@@ -72,7 +72,7 @@ async def make_plan(
     rounds = [await settings.rounds(planner) for settings in options.experiments]
     rounds, asked_for_tools = await without_refused_tools(rounds, target, run_id, note)
     trials = [trial for own in rounds for trial in _ordered(own, proof.mechanism, options.seed)]
-    warmups = {arm: _warmups(prompts, arm) for arm in ARMS}
+    warmups = {arm: await _warmups(planner, arm) for arm in ARMS}
     first = warmups["on"]
     if proof.mechanism is Mechanism.FLAG:
         first = [*first, *warmups["off"]]
@@ -120,20 +120,29 @@ def _ordered(rounds: list[Round], mechanism: Mechanism, seed: int) -> list[Trial
     return with_resets(trials) if mechanism is Mechanism.RESET else trials
 
 
-def _warmups(prompts: PromptFactory, arm: Arm) -> list[Trial]:
+async def _warmups(planner: Planner, arm: Arm) -> list[Trial]:
     """A short and a longer prompt for an arm's server; their texts are used nowhere else."""
-
-    def request(index: int, num_units: int) -> ChatRequest:
-        return prompts.request(
+    prompts, trials = planner.prompts, []
+    for index, num_units in enumerate(_WARMUP_UNITS, 1):
+        request = prompts.request(
             family=f"warmup/{arm}/{index}",
             arm=arm,
             number=index,
-            num_units=num_units,
+            num_units=await _fitting(planner, num_units),
             question=prompts.texts.question,
             max_tokens=_WARMUP_OUTPUT_TOKENS,
         )
+        trials.append(_warmup(arm, request, index))
+    return trials
 
-    return [_warmup(arm, request(i, units), i) for i, units in enumerate(_WARMUP_UNITS, 1)]
+
+async def _fitting(planner: Planner, num_units: int) -> int:
+    """So many units, or fewer where the context is small: what is refused warms nothing, and leaves no blocks, though
+    it is predicted to."""
+    room, edition = planner.longest_prefix(_WARMUP_OUTPUT_TOKENS), planner.prompts.sample_edition("size")
+    if room is None or await planner.count(planner.prompts.texts.system_prompt(edition, num_units)) <= room:
+        return num_units
+    return await planner.units(room)
 
 
 def _warmup(arm: Arm, request: ChatRequest, index: int = 0) -> Trial:
