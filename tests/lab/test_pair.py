@@ -14,6 +14,7 @@ from anaphora.lab.money import Prices
 from anaphora.lab.profiles.profile import Profile
 from anaphora.lab.profiles.store import ProfileStore
 from tests.lab.fakes import FakeServing, openai_routes, serving_at
+from tests.lab.test_session import served
 
 ASK = ["--prefix-tokens", "64", "--questions", "3", "--output-tokens", "2"]
 
@@ -82,3 +83,36 @@ def test_a_second_target_that_cannot_be_meant_is_told_before_anything_is_measure
     assert run(["bench", "switch", "--target", "near", "--compare", "clowd", *ASK, "--out", str(folder)]) == 2
     assert "no profile is called 'clowd'" in capsys.readouterr().err
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("silent", ["--target", "--compare"])
+def test_a_target_that_does_not_answer_is_told_before_the_other_is_measured(
+    store: ProfileStore, tmp_path: Path, capsys: pytest.CaptureFixture[str], silent: str
+) -> None:
+    serving = FakeServing()
+    with served(serving) as url:
+        targets = {"--target": url, "--compare": url, silent: "http://127.0.0.1:1"}
+        folder = tmp_path / "pair"
+        words = [word for pair in targets.items() for word in pair]
+        assert run(["bench", "switch", *words, *ASK, "--out", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert "nothing answers at http://127.0.0.1:1" in said
+    assert serving.num_requests == 0
+    assert not folder.exists()
+
+
+def test_what_is_left_if_the_second_target_fails_amid(
+    store: ProfileStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = FakeServing(fails=lambda n: "gone" if n > 8 else None)
+    folder = tmp_path / "pair"
+    with two_servers(FakeServing(), broken) as ports:
+        urls = [f"http://127.0.0.1:{port}" for port in ports]
+        command = ["bench", "switch", "--target", urls[0], "--compare", urls[1], *ASK, "--out", str(folder)]
+        assert run(command) == 2
+        said = capsys.readouterr().err
+        assert f"`anaphora compare {folder / 'a'} {folder / 'b'} --anyway`" in said
+        assert f"--resume {folder / 'b'}`" in said
+        assert (folder / "a" / "report.html").exists()
+    assert run(["compare", str(folder), str(folder / "a")]) == 2
+    assert f"holds two runs: give {folder / 'a'} or {folder / 'b'}" in capsys.readouterr().err

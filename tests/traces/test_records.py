@@ -1,10 +1,13 @@
 """Records on disk: what is written comes back, a cut last line is forgiven, anything else is not."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from anaphora.errors import TraceError
+from anaphora.traces.checked_fields import of_fields
 from anaphora.traces.records import RECORDS_FILE, CounterReading, RecordWriter, RunHeader, read_run
 from tests.lab.records import record
 
@@ -104,3 +107,33 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 def test_numbers_that_json_cannot_hold_are_refused(tmp_path: Path) -> None:
     with RecordWriter(tmp_path / RECORDS_FILE) as writer, pytest.raises(ValueError, match="JSON compliant"):
         writer.append(record(usage={"x": float("nan")}))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_field_of_a_wrong_type_or_missing_is_told_by_its_name(tmp_path: Path, number: int) -> None:
+    """Every field of a run line and of a request line, one after another."""
+    path = write(tmp_path)
+    lines = path.read_text("utf-8").rstrip("\n").split("\n")
+    whole = json.loads(lines[number])
+    assert len(whole) > 5
+    for name in whole.keys() - {"kind"}:
+        wrong_ones = [["x"], *(["five", 1.5, True, float("inf")] if name.endswith("_ns") else [])]
+        for damaged in ({k: v for k, v in whole.items() if k != name}, *({**whole, name: one} for one in wrong_ones)):
+            changed = [json.dumps(damaged) if place == number else line for place, line in enumerate(lines)]
+            path.write_text("\n".join(changed) + "\n", "utf-8")
+            with pytest.raises(TraceError, match=rf"line {number + 1}: not a record of Anaphora \("):
+                read_run(path)
+
+
+@pytest.mark.parametrize(
+    ("reading", "fault"),
+    [
+        ({"family": "f", "unit": "tokens", "queried": "x", "cached": 0}, "queried cannot be 'x'"),
+        ({"family": "f", "unit": "tokens", "queried": 1}, "cached is missing"),
+        ({"family": "f", "unit": "tokens", "queried": 1, "cached": 0, "by_source": {"a": "b"}}, "by_source cannot be"),
+        ({"family": "f", "unit": "tokens", "queried": 1, "cached": 0, "more": 1}, "unknown field 'more'"),
+    ],
+)
+def test_a_damaged_counter_reading_is_told(reading: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        of_fields(CounterReading, reading)

@@ -31,6 +31,8 @@ def report(
 
     if not folder.is_dir():
         raise TraceError(f"{folder} is no folder: give a report folder of `anaphora bench`")
+    if (folder / "probe.json").exists():
+        raise TraceError(f"{folder} holds a probe: its report is {folder / 'probe.html'}")
     if (folder / LOAD_FILE).exists():
         language = language_of(lang or str(read_load(folder).header.settings.get("lang", "en")))
         print_load(write_load(folder, language), Console(), language)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -15,9 +16,9 @@ from anaphora.lab.comparison.compare import Comparison, compare, comparison_as_j
 from anaphora.lab.comparison.overview import Results, side_by_side
 from anaphora.lab.comparison.tables import NOTE, differences_tables
 from anaphora.lab.options import BY_FLAG, OURS, BenchOptions
-from anaphora.lab.profiles.endpoint import endpoint_of
 from anaphora.lab.report.languages import Language, language_of
-from anaphora.lab.session import new_folder, run_session
+from anaphora.lab.servers import endpoint_for, find_target
+from anaphora.lab.session import new_folder, run_session, run_stoppable
 from anaphora.report.language import table_in
 from anaphora.report.page import document, html_table, section
 from anaphora.report.tables import Table
@@ -32,6 +33,7 @@ def run_pair(options: BenchOptions, other: str, out: Path | None) -> None:
 
     Raises:
         ConfigError: before anything is measured, if one of the two cannot be meant.
+        TargetError: the same if one of them does not answer.
     """
     second = replace(
         options,
@@ -43,11 +45,13 @@ def run_pair(options: BenchOptions, other: str, out: Path | None) -> None:
         server_options=(),
         arms=_arms(options),
     )
-    for one in (options, second):
-        if one.target != OURS:
-            endpoint_of(one.target, model=one.model, api_key_env=one.api_key_env, kind=one.kind)
+    standing = [one for one in (options, second) if one.target != OURS]
+    for one in standing:
+        endpoint_for(one)
+    for one in standing:
+        run_stoppable(_expect_answers(one))
     folder = new_folder(f"{options.what}-pair", out, PAGE)
-    results = [run_session(one, folder / name) for one, name in ((options, "a"), (second, "b"))]
+    results = [run_session(options, folder / "a"), _second(second, folder)]
     found, why_not = _compare(folder, options.seed)
     table, language = side_by_side(*results), language_of(options.lang)
     (folder / DATA).write_text(_as_json(results, found, why_not), "utf-8")
@@ -58,6 +62,24 @@ def run_pair(options: BenchOptions, other: str, out: Path | None) -> None:
     if why_not:
         console.print(Text(f"! {language.say(why_not)}", style="yellow"), soft_wrap=True)
     console.print(Text(f"comparison: {folder / PAGE}"), soft_wrap=True)
+
+
+async def _expect_answers(options: BenchOptions) -> None:
+    """That the second target is not there must not be found out after the first was measured for minutes."""
+    async with AsyncExitStack() as stack:
+        errors = Console(stderr=True)
+        await find_target(options, stack, lambda text: errors.print(Text(f"· {text}"), soft_wrap=True))
+
+
+def _second(options: BenchOptions, folder: Path) -> Results:
+    """Measure the second target. If it is cut short, the first one's records are still there to be compared with."""
+    try:
+        return run_session(options, folder / "b")
+    except BaseException:
+        here = f"{folder / 'a'} {folder / 'b'} --anyway"
+        said = f"A was measured: {folder / 'a' / 'report.html'}; once B is complete, `anaphora compare {here}` compares"
+        Console(stderr=True).print(Text(said), soft_wrap=True)
+        raise
 
 
 def _arms(options: BenchOptions) -> Any:

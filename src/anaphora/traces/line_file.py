@@ -96,4 +96,5 @@ def read_lines(path: Path, parse: Callable[[str], Value], *, of: str, command: s
         except (ValueError, TypeError, KeyError) as error:
             if number == len(lines):
                 return  # the writer was stopped within this line
-            raise TraceError(f"{path}, line {number}: not a record of {of} ({error})") from error
+            why = f"{error.args[0]} is missing" if isinstance(error, KeyError) else error
+            raise TraceError(f"{path}, line {number}: not a record of {of} ({why})") from error

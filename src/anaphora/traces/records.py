@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from anaphora.errors import TraceError
+from anaphora.traces.checked_fields import of_fields
 from anaphora.traces.line_file import LineWriter, as_line, read_lines, read_object
 
 FORMAT_VERSION = 1
@@ -137,6 +138,8 @@ def read_run(folder: Path) -> Run:
     that is not a records file, with the line's number.
     """
     path = folder / RECORDS_FILE if folder.is_dir() else folder
+    if not path.exists() and (folder / "a" / RECORDS_FILE).exists():  # as `anaphora bench --compare` leaves it
+        raise TraceError(f"{folder} holds two runs: give {folder / 'a'} or {folder / 'b'}")
     header: RunHeader | None = None
     requests: list[RequestRecord] = []
     resumed: list[Resumption] = []
@@ -158,11 +161,11 @@ def _parse(line: str) -> RunHeader | RequestRecord | Resumption:
     if kind == "run":
         if value["format_version"] != FORMAT_VERSION:
             raise ValueError(f"format version {value['format_version']}, this release reads {FORMAT_VERSION}")
-        return RunHeader(**value)
+        return of_fields(RunHeader, value)
     if kind == "resumed":
-        return Resumption(**value)
+        return of_fields(Resumption, value)
     if kind != "request":
         raise ValueError(f"unknown kind {kind!r}")
     for name in ("counters_before", "counters_after"):
-        value[name] = None if value[name] is None else CounterReading(**value[name])
-    return RequestRecord(**value)
+        value[name] = None if value[name] is None else of_fields(CounterReading, value[name])
+    return of_fields(RequestRecord, value)

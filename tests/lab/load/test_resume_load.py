@@ -1,14 +1,16 @@
 """A sweep that was cut short goes on with the stages that it lacks, and only as it was."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
 from anaphora.cli.main import run as anaphora
+from anaphora.errors import TraceError
 from anaphora.lab.load.header import settings_as_stored
-from anaphora.lab.load.record_file import RECORDS_FILE, LoadWriter, read_load
-from anaphora.lab.load.records import INTERRUPTED, LoadResumption
+from anaphora.lab.load.record_file import RECORDS_FILE, Line, LoadWriter, read_load
+from anaphora.lab.load.records import INTERRUPTED, Beat, LoadResumption, StagePrediction
 from anaphora.lab.load.resume import unfinished_stages
 from anaphora.lab.load.settings import LoadSettings
 from anaphora.lab.options import BenchOptions
@@ -115,3 +117,27 @@ def test_a_stage_that_the_server_ended_is_a_finding_and_is_not_run_again(tmp_pat
         writer.write(window(stopped="8 requests in a row failed"))
         writer.write(window(stage=1, stopped=INTERRUPTED))
     assert unfinished_stages(read_load(tmp_path)) == {1, 2}
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_damaged_line_of_a_load_run_is_told(tmp_path: Path, number: int) -> None:
+    """Every field of every kind of line, with a value that it cannot have."""
+    values: list[Line] = [
+        header(stage()),
+        load_record(),
+        window(),
+        Beat(stage=0, process=0, at_ns=1, worst_lag_ns=1, cpu_share=0.5, num_open=1),
+        StagePrediction(stage=0, reason=None, block_size=16, numbers=(1,)),
+    ]
+    with LoadWriter(tmp_path / RECORDS_FILE) as writer:
+        for value in values:
+            writer.write(value)
+    path = tmp_path / RECORDS_FILE
+    lines = path.read_text("utf-8").splitlines()
+    whole = json.loads(lines[number])
+    for name in whole.keys() - {"kind"}:
+        for wrong in (["x"], "five" if name.endswith("_ns") else [["x"]]):
+            changed = [json.dumps({**whole, name: wrong}) if at == number else line for at, line in enumerate(lines)]
+            path.write_text("\n".join(changed) + "\n", "utf-8")
+            with pytest.raises(TraceError, match=f"line {number + 1}: not a record of a load run"):
+                read_load(tmp_path)

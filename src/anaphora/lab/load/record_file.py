@@ -21,6 +21,7 @@ from anaphora.lab.load.records import (
     Window,
 )
 from anaphora.traces import line_file
+from anaphora.traces.checked_fields import of_fields
 from anaphora.traces.records import CounterReading
 
 RECORDS_FILE = "load.jsonl"
@@ -93,11 +94,11 @@ def parse_line(line: str) -> Line:
         value["token_offsets_ns"] = tuple(value["token_offsets_ns"])
     elif kind is Window:
         for name in ("counters_before", "counters_after"):
-            value[name] = None if value[name] is None else CounterReading(**value[name])
+            value[name] = None if value[name] is None else of_fields(CounterReading, value[name])
     elif kind is StagePrediction:
         value |= {name: tuple(value[name]) for name in _PREDICTED}
     elif kind in (LoadHeader, LoadResumption):
-        value["stages"] = tuple(Stage(**stage) for stage in value["stages"])
+        value["stages"] = tuple(of_fields(Stage, stage) for stage in value["stages"])
     if kind is LoadHeader and value["format_version"] != FORMAT_VERSION:
         raise ValueError(f"format version {value['format_version']}, this release reads {FORMAT_VERSION}")
-    return kind(**value)
+    return of_fields(kind, value)
