@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM
 
 from anaphora import LLM
 from anaphora.checkpoints.config_reader import read_model_config
-from anaphora.engine.gpu.flat_batch import BlockTables, flatten
+from anaphora.engine.gpu.flat_batch import flatten
 from anaphora.engine.gpu.launcher import compute
 from anaphora.engine.input_batch import Chunk
 from anaphora.engine.sampling_params import SamplingParams
@@ -59,13 +59,13 @@ def tiny(name: Any, dtype: torch.dtype) -> dict[str, Any]:
     token_ids = [rng.randrange(config.vocab_size) for _ in range(LENGTH)]
     with torch.inference_mode():
         wanted = oracle(torch.tensor([token_ids]), use_cache=False).logits[0].double()
-        kv, tables = model.new_kv_cache(LENGTH // BLOCK_SIZE + 1, BLOCK_SIZE), BlockTables(4)
+        kv = model.new_kv_cache(LENGTH // BLOCK_SIZE + 1, BLOCK_SIZE)
         table = tuple(rng.sample(range(LENGTH // BLOCK_SIZE + 1), LENGTH // BLOCK_SIZE + 1))
         sampled = torch.zeros(LENGTH, dtype=torch.int32, device=device)
         parts = []
         for start, end in pairwise(CHUNKS):
             chunk = Chunk(RequestId("a"), tuple(token_ids[start:end]), start, table, range(start, end), samples=True)
-            batch = flatten([chunk], BLOCK_SIZE, tables)
+            batch = flatten([chunk], BLOCK_SIZE)
             parts.append(compute(model, kv, batch, model.attention.plan_spans(batch.spans), sampled).double().cpu())
     found = torch.cat(parts)
     return {

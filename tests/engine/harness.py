@@ -69,7 +69,8 @@ class MemoryModel:
             span = next(s for s in batch.spans if s.query_start <= row < s.query_start + s.query_len)
             position = span.kv_len - span.query_len + row - span.query_start
             at = np.arange(position + 1)
-            context = self.slots[np.array(span.block_table)[at // kv.block_size] * kv.block_size + at % kv.block_size]
+            table = np.array(span.block_table, dtype=np.int64)
+            context = self.slots[table[at // kv.block_size] * kv.block_size + at % kv.block_size]
             rows.append(torch.nn.functional.one_hot(torch.tensor(next_token(context.tolist())), VOCAB_SIZE) * 10.0)
         return torch.stack(rows) if rows else torch.empty(0, VOCAB_SIZE)
 

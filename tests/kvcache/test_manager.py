@@ -184,15 +184,17 @@ def test_generated_tokens_are_cached_like_prompts() -> None:
 def test_a_block_table_is_the_same_object_until_it_grows() -> None:
     c = core()
     c.admit(A, [1, 2, 3])
-    first = c.manager.block_ids(A)
+    first = c.manager.tables[A].ids
     c.commit(A)
     c.manager.tables[A].tokens.append(4)
     c.manager.allocate(A, 4, step=c.step)
-    assert c.manager.block_ids(A) is first == (0,)
+    assert c.manager.tables[A].ids is first
+    assert c.manager.block_ids(A) == (0,)
     c.manager.commit(A, 4)
     c.manager.tables[A].tokens.append(5)
     c.manager.allocate(A, 5, step=c.step)
     assert c.manager.block_ids(A) == (0, 1)
+    assert list(first) == [0], "who was given it keeps what it was given"
 
 
 class TestPending:

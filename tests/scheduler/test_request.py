@@ -1,3 +1,4 @@
+from array import array
 from collections.abc import Mapping
 
 import pytest
@@ -36,6 +37,29 @@ def test_the_caller_keeps_its_list_and_the_request_its_own() -> None:
     assert (request.num_tokens, request.num_prompt_tokens) == (3, 3)
 
 
+def test_a_prompt_in_an_array_is_not_copied() -> None:
+    prompt = array("I", [1, 2, 3])
+    request = Request(request_id=RequestId("r"), prompt_token_ids=prompt, max_tokens=2)
+    request.arrive(0, block_size=2)
+    request.admit(0, Ledger(3, {Reason.NEW: 3}))
+    request.advance(3)
+    request.append(9)
+    assert request.prompt_token_ids is prompt
+    assert prompt == array("I", [1, 2, 3])
+
+
+@pytest.mark.parametrize("start", range(6))
+def test_known_tokens_of_prompt_and_output(start: int) -> None:
+    request = make([1, 2, 3], max_tokens=9)
+    request.arrive(0, block_size=2)
+    request.admit(0, Ledger(3, {Reason.NEW: 3}))
+    request.advance(3)
+    request.append(4)
+    request.decode([5, 6])
+    for stop in range(start, 7):
+        assert request.token_ids(start, stop) == array("I", [1, 2, 3, 4, 5, 6][start:stop])
+
+
 def test_a_life() -> None:
     request = make([1, 2, 3])
     assert repr(request) == "Request(r, WAITING, 0/3 tokens)"
@@ -44,7 +68,7 @@ def test_a_life() -> None:
     request.admit(0, ledger)
     assert request.advance(3) == 0
     request.append(9)
-    assert (list(request.output_token_ids), list(request.token_ids)) == ([9], [1, 2, 3, 9])
+    assert (list(request.output_token_ids), list(request.token_ids(0, 4))) == ([9], [1, 2, 3, 9])
     assert (request.num_output_tokens, request.blocks.num_tokens, request.arrival) == (1, 4, 7)
     request.preempt()
     assert (request.status, request.num_computed_tokens) == (RequestStatus.PREEMPTED, 0)

@@ -102,7 +102,7 @@ class TestSteps:
         bench.add("b", [9])
         output = bench.schedule()
         assert (output.step, output.num_tokens, output.preempted) == (0, 6, ())
-        assert [part.block_table for part in output.scheduled] == [(0, 1), (2,)]
+        assert [list(part.block_table) for part in output.scheduled] == [[0, 1], [2]]
         assert [part.num_new_tokens for part in output.scheduled] == [5, 1]
         bench.update(output)
         assert bench.scheduler.stats.num_steps == 1
@@ -314,7 +314,7 @@ def test_decode_steps_make_no_new_block_table_until_it_grows() -> None:
         output = bench.schedule()
         tables.append(output.scheduled[0].block_table)
         bench.update(output)
-    assert tables == [(0, 1)] * 4 + [(0, 1, 2)]
+    assert [list(table) for table in tables] == [[0, 1]] * 4 + [[0, 1, 2]]
     assert tables[0] is tables[3]
 
 

@@ -78,7 +78,7 @@ class FakeModel:
         good = [part for part in output.scheduled if part.request not in void]
         for part in good:
             assert [self.slots.get(slot) for slot in self._slots(part)] == self._contents(part), part
-        return {part.request.request_id: next_token(part.request.token_ids) for part in good if part.samples}
+        return {part.request.request_id: next_token(_known(part)) for part in good if part.samples}
 
     @staticmethod
     def _slots(part: ScheduledRequest) -> list[int]:
@@ -86,8 +86,12 @@ class FakeModel:
 
     @staticmethod
     def _contents(part: ScheduledRequest) -> list[Content]:
-        tokens = tuple(part.request.token_ids)
+        tokens = _known(part)
         return [(part.request.namespace, tokens[: t + 1]) for t in range(part.end)]
+
+
+def _known(part: ScheduledRequest) -> tuple[int, ...]:
+    return tuple(part.request.token_ids(0, part.request.num_tokens))
 
 
 class World:

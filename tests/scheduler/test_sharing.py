@@ -24,11 +24,11 @@ def test_a_common_prefix_is_computed_once() -> None:
     bench = three_with_a_common_prefix()
     output = bench.schedule()
     assert parts(output) == [("a", 0, 13), ("b", 12, 17), ("c", 16, 17), ("d", 0, 5)]
-    assert [part.block_table for part in output.scheduled] == [
-        (0, 1, 2, 3),
-        (0, 1, 2, 4, 5),
-        (0, 1, 2, 4, 6),
-        (7, 8),
+    assert [list(part.block_table) for part in output.scheduled] == [
+        [0, 1, 2, 3],
+        [0, 1, 2, 4, 5],
+        [0, 1, 2, 4, 6],
+        [7, 8],
     ]
     bench.update(output)
     assert [bench.cached(name) for name in "abcd"] == [0, 12, 16, 0]
@@ -78,7 +78,7 @@ def test_equal_prompts_of_whole_blocks_in_one_step_end_with_one_copy() -> None:
     for name in "ab":
         bench.add(name, PREFIX, max_tokens=2)
     output = bench.schedule()
-    assert [part.block_table for part in output.scheduled] == [(0, 1, 2), (0, 1, 3)]
+    assert [list(part.block_table) for part in output.scheduled] == [[0, 1, 2], [0, 1, 3]]
     ledger = bench.requests["b"].ledger
     assert ledger is not None
     assert ledger.counts == {Reason.REUSED_DEVICE: 8, Reason.LAST_TOKEN: 4}

@@ -1,7 +1,7 @@
 """From a step's schedule to flat tensors. A step is one pass, or several where logits are many."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,8 +10,7 @@ from anaphora.models.batch import ForwardBatch, SequenceSpan
 from anaphora.types import RequestId
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A run of one request's tokens, to be computed in one pass.
 
     ``token_ids`` stand at positions ``[start, start + len(token_ids))``; ``logits_positions`` is a part of that range.
@@ -34,14 +33,12 @@ class Chunk:
     def split(self, position: int) -> tuple["Chunk", "Chunk"]:
         """What stands before ``position``, and the rest."""
         cut, wanted = position - self.start, self.logits_positions
-        head = replace(
-            self,
+        head = self._replace(
             token_ids=self.token_ids[:cut],
             logits_positions=range(min(wanted.start, position), min(wanted.stop, position)),
             samples=False,
         )
-        tail = replace(
-            self,
+        tail = self._replace(
             token_ids=self.token_ids[cut:],
             start=position,
             logits_positions=range(max(wanted.start, position), max(wanted.stop, position)),

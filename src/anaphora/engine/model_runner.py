@@ -85,7 +85,7 @@ def chunk_of(item: ScheduledRequest, active: ActiveRequest) -> Chunk:
             wanted = range(prompt_rows.start, item.end if item.samples else prompt_rows.stop)
     return Chunk(
         request_id=item.request.request_id,
-        token_ids=item.request.token_ids[item.start : item.end],
+        token_ids=item.request.token_ids(item.start, item.end),
         start=item.start,
         block_table=item.block_table,
         logits_positions=wanted,

@@ -1,10 +1,10 @@
 """The blocks of one running request, in the order of its tokens."""
 
 from array import array
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from anaphora.kvcache.token_blocks import TokenBlocks
-from anaphora.types import BlockId, Namespace, RequestId
+from anaphora.types import Namespace, RequestId
 
 if TYPE_CHECKING:
     from anaphora.kvcache.extent import Extent
@@ -22,7 +22,7 @@ class BlockTable:
 
     __slots__ = (
         "_ids",
-        "_ids_as_tuple",
+        "_shown_ids",
         "extent",
         "namespace",
         "num_found",
@@ -50,18 +50,19 @@ class BlockTable:
         self.turn = 1
         """One more than that of the last block found."""
         self._ids: array[int] = array("I")
-        self._ids_as_tuple: tuple[BlockId, ...] | None = ()
+        self._shown_ids: array[int] | None = None
 
     @property
     def num_blocks(self) -> int:
         return len(self._ids)
 
     @property
-    def ids(self) -> tuple[BlockId, ...]:
-        """The block ids. The tuple is made anew only when the table has changed, not in each decode step."""
-        if self._ids_as_tuple is None:
-            self._ids_as_tuple = cast("tuple[BlockId, ...]", tuple(self._ids))  # at once: thousands of blocks
-        return self._ids_as_tuple
+    def ids(self) -> "array[int]":
+        """The block ids as they are now, in an array that stays so. One is made when the table has changed, not in each
+        decode step, and it is a plain copy: there may be thousands of blocks, and somebody waits."""
+        if self._shown_ids is None:
+            self._shown_ids = self._ids[:]
+        return self._shown_ids
 
     def ids_between(self, start: int, stop: int | None = None) -> "array[int]":
         """Some of the block ids."""
@@ -70,14 +71,14 @@ class BlockTable:
     def extend(self, block_ids: "array[int]") -> None:
         """Append blocks."""
         self._ids += block_ids
-        self._ids_as_tuple = None
+        self._shown_ids = None
 
     def replace(self, start: int, block_ids: "array[int]") -> "array[int]":
         """Put other blocks with the same content in the place of some; returns those that were there."""
         places = slice(start, start + len(block_ids))
         replaced = self._ids[places]
         self._ids[places] = block_ids
-        self._ids_as_tuple = None
+        self._shown_ids = None
         return replaced
 
     def add_pending(self, extent: "Extent") -> None:

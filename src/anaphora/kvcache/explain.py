@@ -10,11 +10,8 @@ from anaphora.kvcache.ledger import Divergence, Ledger, Reason
 from anaphora.kvcache.match import Match
 from anaphora.kvcache.memory import NamespaceMemory
 from anaphora.kvcache.prefix_index import PrefixIndex
-from anaphora.kvcache.prompt_memory import NearestPrompt
+from anaphora.kvcache.prompt_memory import WINDOW_UNITS, NearestPrompt
 from anaphora.kvcache.token_blocks import TokenBlocks, num_common_units, units_of, unpack
-
-WINDOW_TOKENS = 16
-"""Tokens shown of each prompt from where they part."""
 
 
 def explain(
@@ -142,9 +139,8 @@ def _find_parting(match: Match, memory: NamespaceMemory | None) -> _Parted | Non
 
 def _divergence(nearest: NearestPrompt, prompt: bytes, tokens_per_unit: int) -> Divergence:
     start = nearest.num_common_units
-    stop = start + WINDOW_TOKENS
-    expected, found = unpack(units_of(nearest.prompt, start, stop)), unpack(units_of(prompt, start, stop))
-    return Divergence(start * tokens_per_unit, nearest.request_id, expected, found)
+    found = unpack(units_of(prompt, start, start + WINDOW_UNITS))
+    return Divergence(start * tokens_per_unit, nearest.request_id, unpack(nearest.next_units), found)
 
 
 def _num_diverged(parted: _Parted | None, start: int, stop: int) -> int:

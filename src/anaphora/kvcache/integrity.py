@@ -73,7 +73,7 @@ def _check_eviction_order(cache: KVCacheManager, extents: list[Extent]) -> None:
 
 def _check_table(cache: KVCacheManager, table: BlockTable) -> None:
     """The first blocks are cached, then come the pending ones, all with the ids and tokens of their extents."""
-    assert table.ids == tuple(table.ids_between(0))
+    assert table.ids == table.ids_between(0)
     parent: Extent | None = None
     position = 0
     for extent in (*table.extents(), *table.pending_extents()):

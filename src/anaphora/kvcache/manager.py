@@ -89,7 +89,7 @@ class KVCacheManager:
 
     def block_ids(self, request_id: RequestId) -> tuple[BlockId, ...]:
         """The block table of a request."""
-        return self._tables[request_id].ids
+        return tuple(map(BlockId, self._tables[request_id].ids))
 
     def tree(self, namespace: Namespace | None = None, max_nodes: int | None = None) -> list[TreeNode]:
         """What stands in the index, for people: of one namespace, or of all; at most the first ``max_nodes``."""

@@ -119,6 +119,7 @@ class Memory:
         self._namespaces.move_to_end(namespace)
         if len(self._namespaces) > self._config.max_remembered_namespaces:
             _, oldest = self._namespaces.popitem(last=False)
+            oldest.prompts.clear()
             oldest.forget_evictions()
         return memory
 

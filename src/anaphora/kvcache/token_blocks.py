@@ -10,11 +10,13 @@ TOKEN_BYTES = 4
 
 
 def pack(token_ids: Sequence[int] | bytes) -> "array[int]":
-    """Token ids as a compact array. ``bytes`` are ids that are packed already.
+    """Token ids as a compact array; one that is so already stays as it is. ``bytes`` are packed ids.
 
     Raises:
         RequestError: something in it is no token id.
     """
+    if isinstance(token_ids, array) and token_ids.typecode == "I":
+        return token_ids
     try:
         return array("I", token_ids)
     except (OverflowError, TypeError, ValueError) as error:
@@ -55,7 +57,7 @@ _AT_ONCE = 512
 class TokenBlocks:
     """Known tokens of one request: its full blocks in one piece, ``width`` bytes each, and an unfinished tail."""
 
-    __slots__ = ("_tail", "block_size", "num_full", "packed", "width")
+    __slots__ = ("_tail", "_whole", "block_size", "num_full", "packed", "width")
 
     def __init__(self, token_ids: Sequence[int] | bytes, block_size: int) -> None:
         ids = pack(token_ids)
@@ -67,6 +69,7 @@ class TokenBlocks:
         self.num_full = end // block_size
         """How many."""
         self._tail = ids[end:]
+        self._whole: bytes | None = None
 
     @property
     def tokens_per_unit(self) -> int:
@@ -94,6 +97,7 @@ class TokenBlocks:
 
     def append(self, token_id: int) -> None:
         """Add one token; completes a block every ``block_size`` tokens."""
+        self._whole = None
         self._tail.append(token_id)
         if len(self._tail) == self.block_size:
             self.packed += self._tail.tobytes()
@@ -102,6 +106,7 @@ class TokenBlocks:
 
     def extend(self, token_ids: Sequence[int]) -> None:
         """Add tokens."""
+        self._whole = None
         self._tail.extend(token_ids)
         end = len(self._tail) // self.block_size * self.block_size
         if end:
@@ -110,5 +115,7 @@ class TokenBlocks:
             del self._tail[:end]
 
     def to_bytes(self) -> bytes:
-        """All tokens in one piece."""
-        return bytes(self.packed) + self._tail.tobytes()
+        """All tokens in one piece; made once, as long as no token is added."""
+        if self._whole is None:
+            self._whole = b"".join((self.packed, self._tail))
+        return self._whole

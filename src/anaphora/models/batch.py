@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceSpan:
+class SequenceSpan(NamedTuple):
     """One request's part of a step.
 
     Rows ``[query_start, query_start + query_len)`` of the flat batch are its tokens at positions

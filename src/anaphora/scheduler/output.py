@@ -1,10 +1,13 @@
 """What one step is to compute: frozen records that the model runner reads."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from anaphora.scheduler.request import Request
-from anaphora.types import BlockId, RequestId
+from anaphora.types import RequestId
+
+if TYPE_CHECKING:
+    from array import array
 
 
 class ScheduledRequest(NamedTuple):
@@ -17,7 +20,8 @@ class ScheduledRequest(NamedTuple):
     request: Request
     start: int
     num_new_tokens: int
-    block_table: tuple[BlockId, ...]
+    block_table: "array[int]"
+    """Unsigned 32-bit numbers. Not to be changed by the reader."""
     samples: bool
     """Whether the last known token is among them, so that the next one is sampled. Never for ``max_tokens=0``."""
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from anaphora.errors import RequestError
 from anaphora.kvcache.ledger import Ledger
 from anaphora.kvcache.token_blocks import TokenBlocks, pack
 from anaphora.types import Namespace, RequestId
+
+if TYPE_CHECKING:
+    from array import array
 
 FinishReason = Literal["stop", "length", "abort"]
 
@@ -30,7 +33,7 @@ class Request:
 
     ``stop_token_ids``: a sampled token out of these ends the request once ``min_tokens`` are there; it belongs to the
     output. ``max_tokens=0`` computes the prompt and samples nothing. ``lookup=False`` does not read the prefix cache,
-    but what is computed is stored.
+    but what is computed is stored. A prompt in an array (``"I"``) is not copied: nobody may change it.
 
     Raises:
         RequestError: the prompt is empty or holds something that is no token id, or a count is out of range.
@@ -60,8 +63,9 @@ class Request:
         self.stop_token_ids = stop_token_ids
         self.lookup = lookup
         self.num_prompt_tokens = len(prompt_token_ids)
-        self._token_ids = pack(prompt_token_ids)
+        self._prompt = pack(prompt_token_ids)
         self._output_token_ids: list[int] = []
+        self._num_tokens = self.num_prompt_tokens
         self._blocks: TokenBlocks | None = None
         self._arrival: int | None = None
         self._status = RequestStatus.WAITING
@@ -76,23 +80,25 @@ class Request:
 
     @property
     def prompt_token_ids(self) -> Sequence[int]:
-        """The prompt (a copy: take it once)."""
-        return self._token_ids[: self.num_prompt_tokens]
+        """The prompt, in an array (``"I"``). Not to be changed by the reader."""
+        return self._prompt
 
     @property
     def output_token_ids(self) -> Sequence[int]:
         """The tokens sampled so far. Grows in place; not to be changed by the reader."""
         return self._output_token_ids
 
-    @property
-    def token_ids(self) -> Sequence[int]:
-        """Prompt and output in one array (``"I"``), cheap to slice. Grows in place; not to be changed by the reader."""
-        return self._token_ids
+    def token_ids(self, start: int, stop: int) -> "array[int]":
+        """Known tokens ``[start, stop)`` of prompt and output."""
+        num_before = self.num_prompt_tokens
+        if stop <= num_before:
+            return self._prompt[start:stop]
+        return self._prompt[start:] + pack(self._output_token_ids[max(start - num_before, 0) : stop - num_before])
 
     @property
     def num_tokens(self) -> int:
         """Known tokens: prompt and output so far."""
-        return len(self._token_ids)
+        return self._num_tokens
 
     @property
     def num_output_tokens(self) -> int:
@@ -151,7 +157,7 @@ class Request:
         """The scheduler has taken it in."""
         assert self._arrival is None, f"{self} was added before"
         self._arrival = arrival
-        self._blocks = TokenBlocks(self._token_ids, block_size)
+        self._blocks = TokenBlocks(self._prompt, block_size)
 
     def admit(self, num_cached_tokens: int, ledger: Ledger) -> None:
         """It holds blocks; the first ``num_cached_tokens`` tokens need not be computed. The first ledger stays."""
@@ -179,7 +185,7 @@ class Request:
         assert self._status is RequestStatus.RUNNING, self
         start = self._num_computed_tokens
         end = self._num_computed_tokens = start + num_tokens
-        assert end <= len(self._token_ids), self
+        assert end <= self._num_tokens, self
         once = self._num_tokens_once_computed
         if once <= start:
             self._num_tokens_once_computed = end
@@ -191,9 +197,9 @@ class Request:
 
     def append(self, token_id: int) -> None:
         """A token was sampled."""
-        assert self._num_computed_tokens == len(self._token_ids), self
+        assert self._num_computed_tokens == self._num_tokens, self
         assert self._blocks is not None
-        self._token_ids.append(token_id)
+        self._num_tokens += 1
         self._output_token_ids.append(token_id)
         self._blocks.append(token_id)
 
@@ -201,7 +207,7 @@ class Request:
         """In as many steps, the last known token was computed and the next one sampled."""
         assert self._status is RequestStatus.RUNNING, self
         assert self._num_computed_tokens == self.num_tokens - 1, self
-        self._token_ids.extend(token_ids)
+        self._num_tokens += len(token_ids)
         self._output_token_ids.extend(token_ids)
         self.blocks.extend(token_ids)
         self._num_computed_tokens = self._num_tokens_once_computed = self.num_tokens - 1

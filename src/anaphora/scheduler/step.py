@@ -1,10 +1,14 @@
 """The step that is being put together or computed."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from anaphora.scheduler.output import ScheduledRequest, SchedulerOutput
 from anaphora.scheduler.request import Request
-from anaphora.types import BlockId, RequestId
+from anaphora.types import RequestId
+
+if TYPE_CHECKING:
+    from array import array
 
 
 @dataclass(slots=True)
@@ -20,7 +24,7 @@ class Step:
     """Requests admitted in this step; whether for the first time."""
     output: SchedulerOutput | None = None
 
-    def add(self, request: Request, num_new_tokens: int, block_table: tuple[BlockId, ...]) -> None:
+    def add(self, request: Request, num_new_tokens: int, block_table: "array[int]") -> None:
         """Make a request part of the step."""
         start = request.num_computed_tokens
         samples = start + num_new_tokens == request.num_tokens and request.max_tokens > 0

@@ -23,6 +23,7 @@ class _ReadyBlocks(TokenBlocks):
         self.block_size = block_size
         self.num_full = len(packed) // width
         self._tail = array("I", tail)
+        self._whole = None
 
 
 class _HashedBlocks(_ReadyBlocks):

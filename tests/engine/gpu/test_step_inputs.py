@@ -1,5 +1,7 @@
 """Packing: every list in its place, padding that reads as nothing, and padded passes equal to exact ones."""
 
+import random
+from array import array
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 import torch
 
 from anaphora.engine.gpu.buckets import bucket_of, buckets_up_to
-from anaphora.engine.gpu.flat_batch import BlockTables, FlatBatch, flatten
+from anaphora.engine.gpu.flat_batch import FlatBatch, flatten, int32
 from anaphora.engine.gpu.launcher import compute
 from anaphora.engine.gpu.memory import largest_step
 from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
@@ -24,7 +26,7 @@ SAMPLED = torch.zeros(8, dtype=torch.int32)
 
 
 def test_flat_arrays_are_those_of_the_cpu() -> None:
-    flat = flatten([A, B], 4, BlockTables(8))
+    flat = flatten([A, B], 4)
     expected = forward_batch([A, B], 4)
     for name in ("token_ids", "positions", "logits_rows"):
         assert getattr(flat, name).tolist() == getattr(expected, name).tolist(), name
@@ -32,21 +34,46 @@ def test_flat_arrays_are_those_of_the_cpu() -> None:
     assert [(s.query_start, s.query_len, s.kv_len) for s in flat.spans] == [(0, 3, 7), (3, 1, 10)]
 
 
-def test_block_tables_grow_are_replaced_and_forgotten() -> None:
-    tables = BlockTables(2)
-    first = (1, 2)
-    array = tables.array(RequestId("a"), first)
-    assert tables.array(RequestId("a"), first) is array
-    assert tables.array(RequestId("a"), (1, 2, 3)).tolist() == [1, 2, 3]
-    assert tables.array(RequestId("a"), (1, 9, 3, 4)).tolist() == [1, 9, 3, 4]
-    assert tables.array(RequestId("a"), (5,)).tolist() == [5]
-    for name in "bc":
-        tables.array(RequestId(name), (1,))
-    assert set(tables._kept) == {"b", "c"}
+@pytest.mark.parametrize("seed", range(4))
+def test_flat_arrays_of_many_chunks(seed: int) -> None:
+    """Of all lengths, in lists, tuples and packed arrays, with one row of logits, several or none."""
+    rng = random.Random(seed)
+    chunks = []
+    for number in range(rng.randrange(1, 9)):
+        start, length = rng.randrange(40), rng.choice([1, 1, 2, 5, 16, 33])
+        token_ids = [rng.randrange(2**31) for _ in range(length)]
+        table = rng.sample(range(2**20), -(-(start + length) // 4) + rng.randrange(3))
+        packed = rng.random() < 0.5
+        chunks.append(
+            Chunk(
+                RequestId(f"{number}"),
+                array("I", token_ids) if packed else token_ids,
+                start,
+                array("I", table) if packed else tuple(table),
+                range(start + rng.randrange(length + 1), start + length),
+                samples=True,
+            )
+        )
+    flat, expected = flatten(chunks, 4), forward_batch(chunks, 4)
+    for name in ("token_ids", "positions", "logits_rows"):
+        assert getattr(flat, name).tolist() == getattr(expected, name).tolist(), name
+        assert getattr(flat, name).dtype == np.int32
+    assert flat.slots.tolist() == expected.slot_mapping.tolist()
+    assert flat.slots.dtype == np.int32
+    for span, other, chunk in zip(flat.spans, expected.spans, chunks, strict=True):
+        assert span[:3] == other[:3]
+        assert np.array_equal(span.block_table, int32(chunk.block_table))
+
+
+def test_a_packed_table_is_read_where_it_is() -> None:
+    table = array("I", [3, 1])
+    view = int32(table)
+    table[0] = 9
+    assert view.tolist() == [9, 1]
 
 
 def test_every_list_in_its_place_and_padding_after_it(tiny_folders: dict[str, Path]) -> None:
-    flat = flatten([A, B], 4, BlockTables(8))
+    flat = flatten([A, B], 4)
     plan = emulated_model(tiny_folders["llama3"], 4).attention.plan_spans(flat.spans)
     room = Room(num_tokens=6, num_rows=5, num_listed=9, num_work=100, num_parts=7)
     host, inputs = HostInputs(room, pinned=False), DeviceInputs(room, CPU)
@@ -65,7 +92,7 @@ def test_every_list_in_its_place_and_padding_after_it(tiny_folders: dict[str, Pa
 
 @pytest.mark.parametrize("short", ["num_tokens", "num_rows", "num_listed", "num_work"])
 def test_what_does_not_fit_is_known_beforehand(short: str, tiny_folders: dict[str, Path]) -> None:
-    flat = flatten([A, B], 4, BlockTables(8))
+    flat = flatten([A, B], 4)
     plan = emulated_model(tiny_folders["llama3"], 4).attention.plan_spans(flat.spans)
     need = Room.of(flat, plan)
     assert need.holds(flat, plan)

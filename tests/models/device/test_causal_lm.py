@@ -5,7 +5,7 @@ import random
 import numpy as np
 import torch
 
-from anaphora.engine.gpu.flat_batch import BlockTables, flatten
+from anaphora.engine.gpu.flat_batch import flatten
 from anaphora.engine.gpu.launcher import compute
 from anaphora.engine.input_batch import Chunk, forward_batch
 from anaphora.models.device.loader import load_device_model
@@ -36,7 +36,7 @@ def test_same_logits_as_on_cpu(pair: Pair) -> None:
             for n, start, end in step
         ]
         expected = ours.forward(forward_batch(chunks, 4), kv)
-        flat = flatten(chunks, 4, BlockTables(8))
+        flat = flatten(chunks, 4)
         with torch.inference_mode():
             logits = compute(model, other, flat, model.attention.plan_spans(flat.spans), sampled)
         torch.testing.assert_close(logits, expected, rtol=2e-4, atol=2e-4)
@@ -51,7 +51,7 @@ def test_tokens_that_the_host_does_not_know_yet(llama: Pair) -> None:
     results = []
     for token_id in (42, -2):  # the second is what row 1 has sampled
         chunk = Chunk(RequestId("a"), (token_id,), 0, (1,), range(1), samples=True)
-        flat = flatten([chunk], 4, BlockTables(8))
+        flat = flatten([chunk], 4)
         assert flat.token_ids.dtype == np.int32
         with torch.inference_mode():
             results.append(compute(model, kv, flat, model.attention.plan_spans(flat.spans), sampled))

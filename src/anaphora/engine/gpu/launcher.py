@@ -9,7 +9,7 @@ import torch
 from anaphora.engine.gpu.buckets import bucket_of
 from anaphora.engine.gpu.captured import captured_steps
 from anaphora.engine.gpu.device_sampler import draw_rows
-from anaphora.engine.gpu.flat_batch import BlockTables, FlatBatch, flatten
+from anaphora.engine.gpu.flat_batch import FlatBatch, flatten
 from anaphora.engine.gpu.graphs import Capture, Pass
 from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
 from anaphora.engine.input_batch import Chunk
@@ -83,7 +83,6 @@ class PassLauncher:
         self._buckets = buckets
         self._capture = capture
         self._is_cuda = model.device.type == "cuda"
-        self._tables = BlockTables(4 * MAX_LOGITS_ROWS)
         self._inputs = DeviceInputs(room, model.device)
         self._workspace = model.attention.workspace(room.num_parts)
         self._hosts = cycle([HostInputs(room, pinned=self._is_cuda) for _ in range(NUM_IN_FLIGHT)])
@@ -125,7 +124,7 @@ class PassLauncher:
 
         A token id ``-1 - i`` in a chunk is the token that row ``i`` of the pass before has sampled.
         """
-        batch = flatten(chunks, self._kv.block_size, self._tables)
+        batch = flatten(chunks, self._kv.block_size)
         plan = self._model.attention.plan_spans(batch.spans)
         bucket = bucket_of(batch.num_tokens, self._buckets) if self._buckets else None
         if bucket is not None and self._inputs.room.holds(batch, plan):
@@ -140,7 +139,7 @@ class PassLauncher:
 
     def logits(self, chunks: Sequence[Chunk]) -> torch.Tensor:
         """Compute a pass without sampling: ``[R, vocab_size]`` float32, on the host."""
-        batch = flatten(chunks, self._kv.block_size, self._tables)
+        batch = flatten(chunks, self._kv.block_size)
         plan = self._model.attention.plan_spans(batch.spans)
         return compute(self._model, self._kv, batch, plan, self._sampled).float().cpu()
 

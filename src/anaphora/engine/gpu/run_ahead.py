@@ -12,6 +12,7 @@ which the scheduler knows nothing; once the block is there, the token is copied 
 requests one begins a block in almost every step: without this few steps of theirs could run ahead.
 """
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -90,12 +91,12 @@ def predict(
             spare = next(spares, None)
             if spare is None:
                 return None
-            block_table = (*block_table, spare)
+            block_table = block_table + array("I", (spare,))
         if not state.params.is_greedy:
             draws.append(Draw(len(chunks), state.params, state.uniform(num_ahead=1)))
         name = request.request_id
         at = range(item.end, item.end + 1)
         chunks.append(Chunk(name, (-1 - rows[name],), item.end, block_table, at, samples=True))
-        block_id = block_table[item.end // block_size]
+        block_id = BlockId(block_table[item.end // block_size])
         tokens[name] = NextToken(request, len(chunks) - 1, item.end, block_id, is_spare=spare is not None)
     return Prediction(tuple(chunks), tuple(draws), tokens) if chunks else None

@@ -14,7 +14,7 @@ from anaphora.engine.model_runner import chunk_of, share_out
 from anaphora.engine.sampler import SampledToken, sample
 from anaphora.errors import StepMemoryError
 from anaphora.scheduler.output import ScheduledRequest
-from anaphora.types import RequestId
+from anaphora.types import BlockId, RequestId
 
 Active = Mapping[RequestId, ActiveRequest]
 
@@ -82,7 +82,7 @@ class GpuRunner:
         for item in there:
             token = tokens[item.request.request_id]
             if token.is_spare:
-                moves.append((token.block_id, item.block_table[token.position // self._block_size]))
+                moves.append((token.block_id, BlockId(item.block_table[token.position // self._block_size])))
         if moves:
             self._launcher.move_first_tokens(moves)
 
