@@ -134,6 +134,7 @@ def check_tree(memory: PromptMemory) -> set[bytes]:
             spelt.add(path)
         assert node.is_end == (node in memory._request_ids)
         assert node.parent is None or node.is_end or len(node.children) > 1
+        assert list(node.first_bytes) == sorted(node.children)
         for first, child in node.children.items():
             assert (child.parent, child.edge[0], child.start) == (node, first, node.depth)
         stack += node.children.values()

@@ -79,13 +79,22 @@ class EngineWorker:
             self._publish(core, outputs)
 
     def _obey(self, core: EngineCore, *, wait: bool) -> bool:
-        """Run the commands that have come, after sleeping for the first one if ``wait``; ``False``: stop."""
+        """Run the commands that have come, after sleeping for the first one if ``wait``; ``False``: stop.
+
+        Most of them add a request and have nothing to tell: many that come at once take one picture.
+        """
+        is_shown = True
         while wait or not self._inbox.empty():
             command = self._inbox.get()
             if command is None:
                 return False
-            self._publish(core, command(core))
+            outputs = command(core)
+            is_shown = bool(outputs)
+            if outputs:
+                self._publish(core, outputs)
             wait = False
+        if not is_shown:
+            self._publish(core, None)
         return True
 
     def _publish(self, core: EngineCore, outputs: list[CoreOutput] | None) -> None:

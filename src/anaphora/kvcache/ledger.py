@@ -28,6 +28,8 @@ class Reason(StrEnum):
     NEW = "new"
     """Everything else."""
 
+    __hash__ = str.__hash__  # an enumeration's own is a call of Python, and every count of every ledger asks for it
+
 
 @dataclass(frozen=True, slots=True)
 class Divergence:

@@ -1,12 +1,14 @@
 """A tree of byte strings: what several of them begin with is there once."""
 
+from bisect import bisect_left, insort
+
 from anaphora.kvcache.token_blocks import num_common_units
 
 
 class PromptNode:
     """Where strings part, or where one ends. The path from the root to a node spells ``depth`` bytes."""
 
-    __slots__ = ("children", "depth", "edge", "is_end", "parent")
+    __slots__ = ("children", "depth", "edge", "first_bytes", "is_end", "parent")
 
     def __init__(self, parent: "PromptNode | None", edge: bytes, depth: int) -> None:
         self.parent = parent
@@ -17,8 +19,10 @@ class PromptNode:
         """Whether a string ends here."""
         self.children: dict[int, PromptNode] = {}
         """By the first byte of their edges."""
+        self.first_bytes = bytearray()
+        """Those, ascending."""
         if parent is not None:
-            parent.children[edge[0]] = self
+            parent.adopt(self)
 
     @property
     def start(self) -> int:
@@ -34,18 +38,30 @@ class PromptNode:
             node = node.parent
         return b"".join(reversed(pieces))
 
+    def adopt(self, child: "PromptNode") -> None:
+        """Take a child, in the place of one that begins with the same byte or as a new one."""
+        first = child.edge[0]
+        if first not in self.children:
+            insort(self.first_bytes, first)
+        self.children[first] = child
+
+    def drop(self, child: "PromptNode") -> None:
+        """Lose a child."""
+        del self.children[child.edge[0]]
+        self.first_bytes.remove(child.edge[0])
+
     def first(self) -> "PromptNode":
         """The end of the first string, in the order of bytes, that has this path."""
         node = self
         while not node.is_end:
-            node = node.children[min(node.children)]
+            node = node.children[node.first_bytes[0]]
         return node
 
     def last(self) -> "PromptNode":
         """The end of the last one."""
         node = self
         while node.children:
-            node = node.children[max(node.children)]
+            node = node.children[node.first_bytes[-1]]
         return node
 
 
@@ -81,7 +97,7 @@ class PromptTree:
         node.is_end = False
         parent = node.parent
         if not node.children and parent is not None:
-            del parent.children[node.edge[0]]
+            parent.drop(node)
             node = parent
         if not node.is_end and len(node.children) == 1 and node.parent is not None:
             _join(node)
@@ -106,9 +122,9 @@ class PromptTree:
 def _last_before(node: PromptNode | None, byte: int, at_least: int) -> PromptNode | None:
     """The end of the last string before those that go on with ``byte`` after ``node``."""
     while node is not None and node.depth >= at_least:
-        smaller = [first for first in node.children if first < byte]
-        if smaller:
-            return node.children[max(smaller)].last()
+        place = bisect_left(node.first_bytes, byte)
+        if place:
+            return node.children[node.first_bytes[place - 1]].last()
         if node.is_end:
             return node
         byte, node = node.edge[0], node.parent
@@ -118,9 +134,9 @@ def _last_before(node: PromptNode | None, byte: int, at_least: int) -> PromptNod
 def _first_after(node: PromptNode | None, byte: int, at_least: int) -> PromptNode | None:
     """The end of the first string after those that go on with ``byte`` after ``node``."""
     while node is not None and node.depth >= at_least:
-        larger = [first for first in node.children if first > byte]
-        if larger:
-            return node.children[min(larger)].first()
+        place = bisect_left(node.first_bytes, byte + 1)
+        if place < len(node.first_bytes):
+            return node.children[node.first_bytes[place]].first()
         byte, node = node.edge[0], node.parent
     return None
 
@@ -131,7 +147,7 @@ def _cut(node: PromptNode, depth: int) -> PromptNode:
     length = depth - node.start
     upper = PromptNode(node.parent, node.edge[:length], depth)
     node.parent, node.edge = upper, node.edge[length:]
-    upper.children[node.edge[0]] = node
+    upper.adopt(node)
     return upper
 
 
@@ -140,4 +156,4 @@ def _join(node: PromptNode) -> None:
     assert node.parent is not None
     (child,) = node.children.values()
     child.parent, child.edge = node.parent, node.edge + child.edge
-    node.parent.children[child.edge[0]] = child
+    node.parent.adopt(child)

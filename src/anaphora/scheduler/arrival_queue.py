@@ -6,22 +6,24 @@ from collections.abc import Iterator
 from anaphora.scheduler.request import Request
 
 
-def _arrival(request: Request) -> int:
-    return request.arrival
-
-
 class ArrivalQueue:
     """A sorted list. New requests come last, preempted ones go back to where they belong."""
 
     def __init__(self) -> None:
         self._requests: list[Request] = []
+        self._arrivals: list[int] = []
+        """Theirs, by which one is found."""
 
     def add(self, request: Request) -> None:
-        self._requests.insert(self._position(request), request)
+        place = bisect_left(self._arrivals, request.arrival)
+        self._requests.insert(place, request)
+        self._arrivals.insert(place, request.arrival)
 
     def remove(self, request: Request) -> None:
-        removed = self._requests.pop(self._position(request))
+        place = bisect_left(self._arrivals, request.arrival)
+        removed = self._requests.pop(place)
         assert removed is request, (removed, request)
+        del self._arrivals[place]
 
     @property
     def first(self) -> Request:
@@ -39,6 +41,3 @@ class ArrivalQueue:
 
     def __iter__(self) -> Iterator[Request]:
         return iter(self._requests)
-
-    def _position(self, request: Request) -> int:
-        return bisect_left(self._requests, request.arrival, key=_arrival)
