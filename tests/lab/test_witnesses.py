@@ -109,3 +109,18 @@ def test_a_disagreement_says_who_said_what() -> None:
     (found,) = disagreements([leaked, record(error="gone"), record()], block_size=16)
     assert (found.arm, found.index, found.usage, found.metrics, found.predicted) == ("off", 3, 16, 16, 0)
     assert found.gap == "hit although it should miss: the cache was not out of reach"
+
+
+def test_what_a_failed_request_did_not_leave_is_told_apart() -> None:
+    """Only of those that it was to be followed by: the next of its arm and group, and no gain."""
+    failed = record(error="HTTP 429", index=1)
+    less, more = usage(0), usage(98)
+    follows = [failed, record(usage=less), record(usage=less, index=3)]
+    elsewhere = [record(usage=less, group=200), record(usage=less, experiment="gradient"), record(usage=more, group=7)]
+    seen = gaps([*follows, *elsewhere], block_size=16)
+    assert seen == {
+        "less than predicted: the request before it failed": 1,
+        "less than predicted: evicted, reset, or another replica": 3,
+        "within one block: rounding or the last token": 1,
+    }
+    assert "less than predicted: the request before it failed" not in gaps([failed, record(usage=more)], block_size=16)

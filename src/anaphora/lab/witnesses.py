@@ -15,6 +15,7 @@ from anaphora.lab.usage import read_usage
 from anaphora.traces.records import Arm, CounterReading, RequestRecord
 
 OTHER_LENGTH = "another token count than predicted: the template or tokenizer differs"
+AFTER_FAILURE = "less than predicted: the request before it failed"
 WITHIN_ONE_BLOCK = "within one block: rounding or the last token"
 HIDDEN = "hidden by the server"
 WITNESSES = ("usage", "metrics", "predicted")
@@ -108,8 +109,15 @@ class Disagreement:
 
 def disagreements(records: Sequence[RequestRecord], *, block_size: int) -> list[Disagreement]:
     """The successful requests on which witnesses that speak part, or of which the server tells nothing."""
-    named = ((record, gap_of(record, block_size)) for record in records if record.error is None)
-    return [_disagreement(record, gap) for record, gap in named if gap is not None]
+    found, follows_failure = [], dict[tuple[str, str, int], bool]()
+    for record in records:
+        place = (record.experiment, record.arm, record.group)
+        gap = gap_of(record, block_size) if record.error is None else None
+        if gap is not None:
+            is_less = (cached_tokens(record) or 0) < (record.predicted_cached_tokens or 0)
+            found.append(_disagreement(record, AFTER_FAILURE if is_less and follows_failure.get(place) else gap))
+        follows_failure[place] = record.error is not None
+    return found
 
 
 def gaps(records: Sequence[RequestRecord], *, block_size: int) -> dict[str, int]:
