@@ -97,6 +97,20 @@ def test_a_request_that_was_held_up_is_left_out_and_counted(tmp_path: Path) -> N
     assert held_up["terms"]["fixed_ms"]["value"] == pytest.approx(30, abs=1e-4)
 
 
+@pytest.mark.draws
+def test_the_figure_shows_a_held_up_request_as_one_that_is_in_no_fit(tmp_path: Path) -> None:
+    bench(tmp_path, FEW, main=FakeServing(jitter=lambda n: 5000.0 if n == 40 else 0.0))
+    results = write_report(tmp_path)
+    assert results["experiments"]["costs"]["two_variable"]["num_strays"] == 1
+    assert "held up, in no fit" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_residuals_are_told_in_the_order_of_cached_and_computed_tokens(tmp_path: Path) -> None:
+    run, _ = bench(tmp_path, FEW, main=FakeServing())
+    cells = results_of(run)["experiments"]["costs"]["two_variable"]["cells"]
+    assert [cell["cell"] for cell in cells] == ["0 + 32", "0 + 128", "64 + 32", "64 + 128", "256 + 32", "256 + 128"]
+
+
 @pytest.mark.parametrize(("scatter", "num_left"), [(0.02, 6), (0.2, 7)])
 def test_twice_as_long_is_held_up_only_where_times_scatter_less(scatter: float, num_left: int) -> None:
     usual = [100 * (1 + scatter * share) for share in (-1.5, -1, -0.5, 0.5, 1, 1.5)]

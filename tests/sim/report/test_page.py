@@ -96,6 +96,8 @@ def test_the_page_explains_itself(results: dict[str, Any], text: str) -> None:
     assert shown == {reason for reason in CLASSES if any(run["ledger"][reason] for run in results["runs"])}
     assert "default serves" in answer(results)
     assert "However large, no cache serves more than 8.1%." in answer(results)
+    whole = {**results, "trace": {**results["trace"], "distinct_blocks": results["runs"][0]["capacity_blocks"]}}
+    assert "blocks (100% of the distinct ones)" in answer(whole)
 
 
 def test_every_class_and_colour_is_known(results: dict[str, Any]) -> None:

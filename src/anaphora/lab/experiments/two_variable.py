@@ -23,7 +23,7 @@ def two_variable(
 ) -> dict[str, Any] | None:
     """The fit over measured requests whose cached tokens are known; ``None`` where it cannot separate its terms.
     ``tries_product``: computed and cached tokens vary apart, so that their product can be a term too."""
-    points = [point for record in records if (point := _point(record, cell_of(record))) is not None]
+    points = [point for record in records if (point := point_of(record, cell_of(record))) is not None]
     usual = without_strays(points)
     costs = fit_token_costs(usual, tries_product=tries_product)
     return None if costs is None else {**_as_stored(costs, usual), "num_strays": len(points) - len(usual)}
@@ -44,7 +44,8 @@ def without_strays(points: Sequence[Point]) -> list[Point]:
     return [point for value, point in zip(excess, points, strict=True) if value <= limit]
 
 
-def _point(record: RequestRecord, cell: str) -> Point | None:
+def point_of(record: RequestRecord, cell: str) -> Point | None:
+    """A measured request as the fit takes it; ``None`` if something of it is not known."""
     time, prompt, cached = ttft_ms(record), prompt_tokens(record), known_cached_tokens(record)
     if record.phase != "measured" or time is None or prompt is None or cached is None:
         return None
@@ -95,7 +96,7 @@ def _cells(terms: Terms, points: Sequence[Point]) -> list[dict[str, Any]]:
     by_cell: dict[str, list[tuple[Point, float]]] = {}
     for point, residual in zip(points, terms.residuals_ms, strict=True):
         by_cell.setdefault(point.cell, []).append((point, residual))
-    return [
+    rows = [
         {
             "cell": name,
             "computed_tokens": median([point.computed_tokens for point, _ in members]),
@@ -106,3 +107,4 @@ def _cells(terms: Terms, points: Sequence[Point]) -> list[dict[str, Any]]:
         }
         for name, members in by_cell.items()
     ]
+    return sorted(rows, key=lambda row: (row["cached_tokens"], row["computed_tokens"]))

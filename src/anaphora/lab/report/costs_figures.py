@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from anaphora.lab.experiments.costs import STAIRCASE
-from anaphora.lab.experiments.two_variable import known_cached_tokens
+from anaphora.lab.experiments.two_variable import point_of, without_strays
 from anaphora.lab.report.base import Findings
 from anaphora.lab.report.drawing import subtitle, titled_axes
 from anaphora.lab.timings import ttft_ms
-from anaphora.lab.token_costs import ALL_TERMS, design
+from anaphora.lab.token_costs import ALL_TERMS, Point, design
 from anaphora.lab.witnesses import prompt_tokens
 from anaphora.report.colours import AMBER, GREEN, INK, OFF, ON, PAPER, PINK, SKY
 from anaphora.traces.records import RequestRecord
@@ -31,12 +31,15 @@ def costs(findings: Findings, records: Sequence[RequestRecord]) -> Figure:
     left.set_title("Time to first token by computed and cached tokens", pad=22)
     left.text(0, 1.025, subtitle(findings.results), transform=left.transAxes, fontsize=8.5)
     right.set_title("measured minus formula", fontsize=9.5, fontweight="normal")
-    groups = sorted({record.group for record in records})
-    for number, group in enumerate(groups):
-        points = [p for r in records if r.group == group and (p := _point(r)) is not None]
-        if points:
-            colour, marker = _HUES[number % len(_HUES)], _MARKERS[number % len(_MARKERS)]
-            _group(left, right, fit, points, colour, marker)
+    by_group = _points(records)
+    fitted = without_strays([point for points in by_group.values() for point in points])
+    for number, points in enumerate(by_group.values()):
+        colour, marker = _HUES[number % len(_HUES)], _MARKERS[number % len(_MARKERS)]
+        strays = [point for point in points if point not in fitted]
+        _group(left, right, fit, [point for point in points if point in fitted], colour, marker)
+        _plot(left, strays, markersize=5, marker=marker, markerfacecolor="none", color=colour)
+    if len(fitted) < sum(map(len, by_group.values())):
+        left.plot([], [], "o", markersize=5, markerfacecolor="none", color=INK, label="held up, in no fit")
     left.set_xlabel("computed prompt tokens")
     left.set_ylabel("time to first token (ms)")
     right.set_xlabel("time by the formula (ms)")
@@ -52,18 +55,30 @@ def costs(findings: Findings, records: Sequence[RequestRecord]) -> Figure:
     return figure
 
 
-def _group(
-    left: Axes, right: Axes, fit: dict[str, Any], points: Sequence[tuple[int, int, float]], colour: str, marker: str
-) -> None:
+def _points(records: Sequence[RequestRecord]) -> dict[int, list[Point]]:
+    """What was measured, by the length of the cached beginning."""
+    by_group: dict[int, list[Point]] = {}
+    for record in sorted(records, key=lambda record: record.group):
+        if record.label != STAIRCASE and (point := point_of(record, record.label)) is not None:
+            by_group.setdefault(record.group, []).append(point)
+    return by_group
+
+
+def _group(left: Axes, right: Axes, fit: dict[str, Any], points: Sequence[Point], colour: str, marker: str) -> None:
     """The requests of one cached beginning, and the formula over what was computed among them."""
-    computed, cached, times = (np.array(values, dtype=float) for values in zip(*points, strict=True))
+    computed = np.array([point.computed_tokens for point in points])
+    cached = np.array([point.cached_tokens for point in points])
     typical = float(np.median(cached))
-    style: Any = {"marker": marker, "markersize": 5, "markeredgecolor": PAPER, "markeredgewidth": 0.6}
-    left.plot(computed, times, linestyle="none", color=colour, label=f"{typical:,.0f} tokens cached", **style)
+    style: Any = {"color": colour, "marker": marker, "markersize": 5, "markeredgecolor": PAPER, "markeredgewidth": 0.6}
+    _plot(left, points, label=f"{typical:,.0f} tokens cached", **style)
     x = np.linspace(computed.min(), computed.max(), 60)
     left.plot(x, _formula(fit, x, typical), color=colour, linewidth=1.2, linestyle=(0, (5, 2.5)), zorder=1.5)
     fitted = _formula(fit, computed, cached)
-    right.plot(fitted, times - fitted, linestyle="none", color=colour, alpha=0.8, **style)
+    right.plot(fitted, [point.ttft_ms for point in points] - fitted, linestyle="none", alpha=0.8, **style)
+
+
+def _plot(axes: Axes, points: Sequence[Point], **style: Any) -> None:
+    axes.plot([p.computed_tokens for p in points], [p.ttft_ms for p in points], linestyle="none", **style)
 
 
 def _formula(fit: dict[str, Any], computed: Any, cached: Any) -> Any:
@@ -71,13 +86,6 @@ def _formula(fit: dict[str, Any], computed: Any, cached: Any) -> Any:
         zip(ALL_TERMS, np.moveaxis(design(computed, np.broadcast_to(cached, computed.shape)), -1, 0), strict=True)
     )
     return sum(term["value"] * columns[name] for name, term in fit["terms"].items())
-
-
-def _point(record: RequestRecord) -> tuple[int, int, float] | None:
-    prompt, cached, time = prompt_tokens(record), known_cached_tokens(record), ttft_ms(record)
-    if record.phase != "measured" or record.label == STAIRCASE or prompt is None or cached is None or time is None:
-        return None
-    return prompt - cached, cached, time
 
 
 def staircase(findings: Findings, records: Sequence[RequestRecord]) -> Figure:

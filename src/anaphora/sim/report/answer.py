@@ -64,7 +64,7 @@ def _kept(results: Mapping[str, Any]) -> str:
 
 def _size(results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     share = 100 * run["capacity_blocks"] / results["trace"]["distinct_blocks"]
-    return f"{run['capacity_blocks']:,} blocks ({share:.2g}% of the distinct ones)"
+    return f"{run['capacity_blocks']:,} blocks ({share:.3g}% of the distinct ones)"
 
 
 def _rate(run: Mapping[str, Any]) -> str:
