@@ -102,6 +102,13 @@ class FakeServing:
         return {"prompt_tokens": num_prompt, "completion_tokens": num_output, "prompt_tokens_details": details}
 
 
+class DropsSystem(FakeServing):
+    """Its chat template leaves system messages out."""
+
+    def words(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[str]:
+        return super().words([message for message in messages if message["role"] != "system"], tools)
+
+
 class FakeTarget:
     """A :class:`~anaphora.lab.targets.base.Target` whose clock moves by the fake's arithmetic alone."""
 

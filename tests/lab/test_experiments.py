@@ -17,12 +17,13 @@ from anaphora.lab.options import BenchOptions
 from anaphora.lab.planning import Plan, make_plan
 from anaphora.lab.report import write_report
 from anaphora.lab.report.gradient import PROMPT_TOKENS_NOTE
+from anaphora.lab.report.languages import language_of
 from anaphora.lab.report.terminal import print_report
 from anaphora.lab.results import results_of
 from anaphora.lab.witnesses import told_rate
 from anaphora.traces.records import RECORDS_FILE, read_run
 from tests.lab.fake_bench import Listener, bench
-from tests.lab.fakes import FakeServing, FakeTarget
+from tests.lab.fakes import DropsSystem, FakeServing, FakeTarget
 
 SMALL = BenchOptions(
     experiments=(
@@ -203,6 +204,23 @@ def test_a_caching_that_does_nothing_is_reported_with_its_sign(tmp_path: Path) -
     assert -6 < reduction < 0
     assert results["experiments"]["switch"]["hit_rate_percent"]["usage"] == 0
     assert {c["name"]: c["status"] for c in results["trust"]}["on requests hit"] == "warning"
+
+
+@pytest.mark.parametrize(("lang", "said"), [("en", "Nothing came from the cache: "), ("zh", "没有任何内容来自缓存")])
+def test_a_difference_without_hits_is_not_called_caching(tmp_path: Path, lang: str, said: str) -> None:
+    """As where the chat template drops what prompts share: there the arms can differ by chance alone."""
+    switch = SwitchSettings(prefix_tokens=300, output_tokens=4)
+    options = BenchOptions(experiments=(switch,), arms="nonce", lang=lang)
+    bench(tmp_path, options, main=DropsSystem(jitter=lambda n: n * 7 % 5))
+    results = write_report(tmp_path, language_of(lang))
+    console = Console(file=io.StringIO(), width=300)
+    print_report(results, console, language_of(lang))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert said in shown
+    assert "caching changed" not in shown
+    [hit] = [check for check in results["trust"] if check["name"] == "on requests hit"]
+    assert hit["status"] == "warning"
+    assert "no request was expected to hit" in hit["seen"]
 
 
 def test_what_is_unknown_stays_unknown(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ NAMES = re.compile(
     r"TTFT|TPOT|ITL|E2E|token|usage|metrics?|cache_salt|salt|ms|Prefix|Anaphora|records\.jsonl|\w+\.jsonl|goodput|Wilson|ours|MODEL|--[a-z-]+|R²|why\?|prefix|P\d\d|UTC|"
     r"switch|gradient|OpenAI-compatible|planted|fake-model|results\.json|h200|x86_64|USD|"
     r"costs|scenarios|prompts|assistant|documents|code|conversation|agents|independent|"  # what the commands take
-    r"SmolLM2-135M-Instruct|fake|prefix_cache|AMD EPYC|nonce|\b[a-z0-9]+_[a-z0-9_]+\b|html|report"
+    r"SmolLM2-135M-Instruct|fake|prefix_cache|AMD EPYC|nonce|\b[a-z0-9]+_[a-z0-9_]+\b|html|report|`anaphora doctor`"
 )
 
 

@@ -31,7 +31,12 @@ def on_hit(on: Sequence[RequestRecord]) -> Check:
     """Those of which a hit is expected, or of which nothing is predicted."""
     on = [record for record in on if record.predicted_cached_tokens != 0]
     if not on:
-        return Check("on requests hit", "unknown", "no request was expected to hit")
+        return Check(
+            "on requests hit",
+            "warning",
+            "no request was expected to hit: as the server renders them, no two prompts begin with the same whole "
+            "block (the chat template drops or moves what they share, or blocks are longer than it)",
+        )
     cached = [cached_tokens(record) for record in on]
     if None in cached:
         return Check("on requests hit", "unknown", f"{cached.count(None)} of {len(on)} do not tell their cached tokens")

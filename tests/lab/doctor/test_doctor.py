@@ -13,7 +13,7 @@ from anaphora.errors import ConfigError
 from anaphora.lab.doctor.check import Check, Status
 from anaphora.lab.doctor.visits import visit_server
 from anaphora.lab.targets.managed import free_port
-from tests.lab.fakes import Canned, FakeServing, Route, as_json, openai_routes, serving_at
+from tests.lab.fakes import Canned, DropsSystem, FakeServing, Route, as_json, openai_routes, serving_at
 
 NAMES = [
     "reachable",
@@ -268,6 +268,7 @@ class WrongUsage(FakeServing):
         (Salting(), Status.FAULT, "each request has a salt of its own", "send the same cache_salt"),
         (FakeServing(block_size=1024), Status.FAULT, "shorter beginnings than one cache block", "smaller block size"),
         (Small(), Status.FAULT, "it was evicted before it came again", "more memory"),
+        (DropsSystem(), Status.FAULT, "words came to 15 tokens: the chat template", "correct the chat template"),
         (WrongUsage(), Status.WARNING, "tells 0 cached tokens, the server's counters 608", "trust the counters"),
     ],
 )

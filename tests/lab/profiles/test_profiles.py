@@ -90,6 +90,11 @@ def test_what_is_wrong_in_the_file_is_told(content: str, problem: str, tmp_path:
     (tmp_path / "profiles.toml").write_text(content, "utf-8")
     with pytest.raises(ConfigError, match=problem.replace("(", r"\(")):
         ProfileStore(tmp_path).own()
+    with pytest.raises(ConfigError) as told:
+        ProfileStore(tmp_path).own()
+    assert str(tmp_path / "profiles.toml") in str(told.value)
+    if content.startswith("["):  # of many profiles, the one that is wrong
+        assert f"profile {content[1 : content.index(']')]}: " in str(told.value)
 
 
 def test_a_key_in_the_place_of_a_variables_name_is_refused_without_being_shown() -> None:
@@ -132,3 +137,6 @@ def test_a_target_is_a_profile_a_preset_or_a_url(tmp_path: Path) -> None:
         endpoint_of("clowd", store=store, environment=environment)
     with pytest.raises(ConfigError, match="environment variable CLOUD_KEY is not set"):
         endpoint_of("cloud", store=store, environment={})
+    for empty in ("", "  \n"):
+        with pytest.raises(ConfigError, match="environment variable CLOUD_KEY is empty: it should hold the key"):
+            endpoint_of("cloud", store=store, environment={**environment, "CLOUD_KEY": empty})

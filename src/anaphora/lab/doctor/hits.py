@@ -10,6 +10,7 @@ from anaphora.lab.salts import salt_of
 NAME = "prefix cache"
 _UNITS = 600
 _ROUGH_TOKENS_PER_UNIT = 2
+_FEWEST_TOKENS_PER_UNIT = 0.25
 _REPEATS = 6
 _PAIRS = 3
 _CLEARLY_FASTER = 0.8
@@ -19,6 +20,13 @@ async def prefix_cache(visit: Visit) -> Check:
     """The same prompt twice: the second time its beginning should come from the cache."""
     num_units = _fitting(visit, _UNITS)
     first, again = await _twice(visit, "hit", num_units)
+    if again.num_prompt_tokens is not None and again.num_prompt_tokens < num_units * _FEWEST_TOKENS_PER_UNIT:
+        return fault(
+            NAME,
+            f"a prompt of {num_units} words came to {again.num_prompt_tokens} tokens: the chat template, or something "
+            "before the server, leaves the system message out",
+            "correct the chat template; what is not in the prompt is neither read by the model nor shared",
+        )
     cached = again.num_cached_tokens
     if cached is None:
         return await _by_time(visit, num_units)

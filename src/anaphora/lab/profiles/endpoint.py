@@ -95,7 +95,8 @@ def _profile(target: str, store: ProfileStore) -> Profile | None:
 
 
 def _variable(name: str, environment: Mapping[str, str]) -> str:
-    value = environment.get(name)
+    value = environment.get(name, "").strip()
     if not value:
-        raise ConfigError(f"the environment variable {name} is not set: it should hold the key")
-    return value.strip()
+        state = "empty" if name in environment else "not set"
+        raise ConfigError(f"the environment variable {name} is {state}: it should hold the key")
+    return value

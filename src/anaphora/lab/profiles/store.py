@@ -48,7 +48,16 @@ class ProfileStore:
         stray = next((name for name, table in tables.items() if not isinstance(table, dict)), None)
         if stray is not None:
             raise ConfigError(f"{self.path}: {stray!r} stands outside of a profile: write it below a [name]")
-        return {name: Profile.from_stored(name, table) for name, table in tables.items()}
+        return {name: self._read(name, table) for name, table in tables.items()}
+
+    def _read(self, name: str, table: Mapping[str, Any]) -> Profile:
+        """One of the file's. What is wrong with it is told with the place: a file has many, and the one that is
+        asked for may be another."""
+        try:
+            return Profile.from_stored(name, table)
+        except ConfigError as error:
+            told = str(error).removeprefix(f"profile {name}: ")
+            raise ConfigError(f"{self.path}, profile {name}: {told}") from None
 
     def all(self) -> dict[str, Profile]:
         """Presets too."""

@@ -81,6 +81,11 @@ def _answer(findings: Findings) -> str:
         return "The switch experiment has no time to first token in one of its arms."
     tokens = _prefix_tokens(findings)
     hit = told_rate(findings.found["hit_rate_percent_after_first"])
+    if hit == 0:
+        return (
+            f"Nothing came from the cache: the medians of time to first token, {ms(off['ttft_ms_median'])} ms off and "
+            f"{ms(on['ttft_ms_median'])} ms on, do not differ by caching. `anaphora doctor` looks for the cause."
+        )
     served = "" if hit is None else f", with {percent(hit)} of the prompt tokens served from the cache"
     ttft = change(off["ttft_ms_median"], on["ttft_ms_median"], reduction["ttft"])
     e2e = change(off["e2e_ms_median"], on["e2e_ms_median"], reduction["e2e"])
