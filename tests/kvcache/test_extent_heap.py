@@ -14,10 +14,12 @@ def test_the_lowest_rank_comes_first_and_what_was_removed_never() -> None:
         heap.add(one, rank)
     heap.remove(extents[2])
     assert (len(heap), extents[2] in heap, extents[1] in heap) == (3, False, True)
-    assert heap.first() is extents[1]
-    assert heap.rank(extents[1]) == (3,)
+    first = heap.first()
+    assert first
+    assert (first[0], first[-1]) == (3, extents[1])
     assert heap.ranked() == [((3,), extents[1]), ((4,), extents[3]), ((5,), extents[0])]
     assert [heap.pop() for _ in range(3)] == [extents[1], extents[3], extents[0]]
+    assert heap.first() is None
 
 
 def test_another_may_have_the_rank_of_one_that_was_removed() -> None:
@@ -43,5 +45,6 @@ def test_extents_that_come_and_go_do_not_fill_the_heap() -> None:
         heap.add(one, rank)
         heap.remove(one)
     assert len(heap._heap) <= 66
+    assert heap.first() is None
     heap.add(one, 7)
     assert heap.pop() is one

@@ -34,19 +34,15 @@ class ExtentHeap:
         """Take an extent out."""
         del self._entries[extent]
 
-    def first(self) -> Extent:
-        """The extent of the lowest rank. There must be one."""
+    def first(self) -> Entry | None:
+        """Rank, number and extent of the lowest rank, if there is any."""
         heap, entries = self._heap, self._entries
-        entry = heap[0]
-        while entries.get(entry[-1]) is not entry:
-            heappop(heap)
+        while heap:
             entry = heap[0]
-        extent: Extent = entry[-1]
-        return extent
-
-    def rank(self, extent: Extent) -> Rank:
-        """Of an extent that is in the heap."""
-        return self._entries[extent][:-2]
+            if entries.get(entry[-1]) is entry:
+                return entry
+            heappop(heap)
+        return None
 
     def pop(self) -> Extent:
         """Take out the extent of the lowest rank. There must be one."""

@@ -71,7 +71,9 @@ class NamespaceMemory:
     def _forget(self, num_blocks: int) -> None:
         """Forget the oldest evictions."""
         while num_blocks > 0:
-            extent = self._evicted.first()
+            oldest = self._evicted.first()
+            assert oldest is not None
+            extent: Extent = oldest[-1]
             if extent.num_blocks <= num_blocks:
                 self._evicted.remove(extent)
                 num_forgotten = extent.num_blocks

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 from copy import copy
-from math import inf
-from sys import maxsize
 from typing import Self
 
 from anaphora.kvcache.eviction.life_table import NUM_STEPS, LifeTable
@@ -34,9 +32,9 @@ class DefaultEviction:
         self._table = LifeTable(num_blocks)
         self._rates: ReturnRates | None = None
         self._leaves = [ExtentHeap() for _ in range(NUM_KINDS)]
-        # Of each kind of visit the oldest leaf's rate of return and rank; as high as can be where there is none.
-        self._head_rates = [inf] * NUM_KINDS
-        self._head_ranks = [maxsize] * NUM_KINDS
+        # Of each kind of visit that has leaves: the rank, the rate of return and the visit of its oldest one.
+        self._by_age: dict[int, tuple[int, float, Visit]] = {}
+        self._by_rate: dict[int, tuple[float, int, Visit]] = {}
         self._changed: set[int] = set()
         """Kinds whose oldest leaf, or its rate, may be another one than is written there."""
         self._looked_up_at = 0
@@ -59,14 +57,11 @@ class DefaultEviction:
 
     def pop_victim(self) -> Victim:
         going = self._going
-        leaves = self._leaves[going.kind] if going else None
-        if not leaves or leaves.first().visit is not going:
-            leaves = self._leaves[self._choose()]
-            going = self._going = leaves.first().visit
-        victim = leaves.pop()
-        assert going is not None
+        first = self._leaves[going.kind].first() if going else None
+        if first is None or first[-1].visit is not going:
+            going = self._going = self._choose()
         self._changed.add(going.kind)
-        return Victim(victim, as_a_whole=True)
+        return Victim(self._leaves[going.kind].pop(), as_a_whole=True)
 
     def __len__(self) -> int:
         return sum(map(len, self._leaves))
@@ -74,7 +69,7 @@ class DefaultEviction:
     def clone(self) -> Self:
         other = copy(self)
         other._leaves = [leaves.copy() for leaves in self._leaves]
-        other._head_rates, other._head_ranks = list(self._head_rates), list(self._head_ranks)
+        other._by_age, other._by_rate = dict(self._by_age), dict(self._by_rate)
         other._changed = set(self._changed)
         return other
 
@@ -98,33 +93,31 @@ class DefaultEviction:
         self._num_visits += 1
         if self._num_visits % LEARN_EVERY == 0 and self._num_returns >= MIN_RETURNS:
             self._rates = ReturnRates(self._table, self._num_blocks)
-            self._changed.update([kind for kind, leaves in enumerate(self._leaves) if leaves])
+            self._changed.update(self._by_age)
 
-    def _choose(self) -> int:
-        """The kind whose oldest leaf goes next."""
+    def _choose(self) -> Visit:
+        """The visit whose leaf goes next."""
         if self._now - self._looked_up_at > GRAIN * self._num_blocks:
             self._looked_up_at = self._now
-            self._changed.update([kind for kind, leaves in enumerate(self._leaves) if leaves])
+            self._changed.update(self._by_age)
         for kind in self._changed:
             self._look_up(kind)
         self._changed.clear()
-        rates, ranks = self._head_rates, self._head_ranks
-        oldest, least_rate = ranks.index(min(ranks)), min(rates)
-        if least_rate >= MARGIN * rates[oldest]:
-            return oldest
-        if rates.count(least_rate) == 1:
-            return rates.index(least_rate)
-        return min([(ranks[kind], kind) for kind, rate in enumerate(rates) if rate == least_rate])[1]
+        _, rate_of_oldest, oldest = min(self._by_age.values())
+        least_rate, _, visit = min(self._by_rate.values())
+        return visit if least_rate < MARGIN * rate_of_oldest else oldest
 
     def _look_up(self, kind: int) -> None:
-        """Rank and rate of the kind's oldest leaf."""
-        leaves = self._leaves[kind]
-        if leaves:
-            extent = leaves.first()
-            (self._head_ranks[kind],) = leaves.rank(extent)
-            self._head_rates[kind] = self.rate(extent) if self._rates else 0.0
-        else:
-            self._head_ranks[kind], self._head_rates[kind] = maxsize, inf
+        """Rank, rate and visit of the kind's oldest leaf."""
+        first = self._leaves[kind].first()
+        if first is None:
+            self._by_age.pop(kind, None)
+            self._by_rate.pop(kind, None)
+            return
+        rank, _, extent = first
+        visit, rate = extent.visit, 0.0 if self._rates is None else self.rate(extent)
+        self._by_age[kind] = rank, rate, visit
+        self._by_rate[kind] = rate, rank, visit
 
     def rate(self, extent: Extent) -> float:
         """The rate of return at the extent's age, between those of the two steps next to it; once any is learnt."""

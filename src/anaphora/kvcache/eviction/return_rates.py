@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from math import inf
 from operator import mul
 
@@ -22,7 +22,7 @@ MAX_CHANCE = 0.95
 Curve = list[float]
 
 
-class ReturnRates:
+class ReturnRates(dict[int, Curve]):
     """For each kind of visit and step of age: the best rate of returns, per block kept and block stored meanwhile.
 
     The best over all times at which one may stop waiting, as an index of Gittins' sort; and never more than at an
@@ -40,13 +40,10 @@ class ReturnRates:
         """For each step, the first one past the horizon."""
         self._by_answer: dict[bool, Curve] = {}
         self._factors: dict[int, float] = {}
-        self._curves: dict[int, Curve] = {}
 
-    def __getitem__(self, kind: int) -> Curve:
+    def __missing__(self, kind: int) -> Curve:
         """A rate for each step of age."""
-        curve = self._curves.get(kind)
-        if curve is None:
-            curve = self._curves[kind] = _falling_rates(self._chances(kind), self._lengths, self._stops)
+        curve = self[kind] = _falling_rates(self._chances(kind), self._lengths, self._stops)
         return curve
 
     def _chances(self, kind: int) -> Curve:
@@ -101,17 +98,19 @@ def _falling_rates(chances: Curve, lengths: Curve, stops: Sequence[int]) -> Curv
     # Who is returned to within a step has waited for half of it, in the mean.
     waits = [(1 - c / 2) * length for c, length in zip(chances, lengths, strict=False)]
     at_once = [chance / wait for chance, wait in zip(chances, waits, strict=False)]
-    highest = list(accumulate(reversed(at_once), max))[::-1]
     curve: Curve = []
     least = inf
+    is_passed_through = False
+    """Whether the step before pays less than the least rate, and so is waited through for what comes after it: that
+    alone is worth no less."""
     for start, rate in enumerate(at_once):
-        if rate < least:  # waiting longer makes it no less
+        if rate < least and not is_passed_through:  # else waiting longer makes it no less
             stop = stops[start]
-            # A rate over more steps is a mean of theirs: one of them must be higher.
-            if highest[start] > rate and max(at_once[start:stop]) > rate:
-                rate = _best_rate(chances[start:stop], waits[start:stop])
-            if rate < least:
+            if max(at_once[start:stop]) > rate:  # a rate over more steps is a mean of theirs
+                least = min(least, _best_rate(chances[start:stop], waits[start:stop]))
+            else:
                 least = rate
+        is_passed_through = rate < least
         curve.append(least)
     return [*curve, 0.0]  # the last step has no end
 

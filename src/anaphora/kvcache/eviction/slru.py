@@ -26,8 +26,9 @@ class SLRUEviction(NoMemory):
         segment = self._protected if extent.num_uses else self._probation
         segment.add(extent, extent.released_at - position)
         if len(self._protected) > PROTECTED_SHARE * len(self):
-            demoted = self._protected.first()
-            (rank,) = self._protected.rank(demoted)
+            first = self._protected.first()
+            assert first is not None
+            rank, _, demoted = first
             self._protected.remove(demoted)
             self._probation.add(demoted, rank)
 
