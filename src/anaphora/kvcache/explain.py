@@ -1,7 +1,6 @@
 """From a lookup to its ledger: why each token of a prompt was, or was not, taken from the cache."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from anaphora.kvcache.block_table import BlockTable
 from anaphora.kvcache.census import CensusRun
@@ -30,25 +29,31 @@ def explain(
         0    num_reused                                 num_own    num_held           num_full
     """
     tokens = match.tokens
+    num_tokens, num_full = tokens.num_tokens, tokens.num_full
     if not match.lookup:
-        return Ledger(tokens.num_tokens, {Reason.BYPASSED: tokens.num_tokens})
+        return Ledger(num_tokens, {Reason.BYPASSED: num_tokens})
     num_blocks, evicted_at = _own_reasons(match, index, num_running_blocks)
-    num_full = tokens.num_full
     num_held = num_own = match.num_blocks + sum(num_blocks.values())
-    parted: _Parted | None = None
+    num_diverged = num_isolated_diverged = 0
+    divergence: Divergence | None = None
     if num_own < num_full:
         num_held = max(num_own, census.num_held(tokens) if census else 0, _num_held_by_main(match, index))
-        parted = _find_parting(match, memory)
-    num_diverged = _num_diverged(parted, num_held, num_full)
-    num_isolated_diverged = _num_diverged(parted, num_own, num_held)
+        prompt = tokens.to_bytes()
+        nearest = memory.prompts.nearest(prompt) if memory else None
+        if nearest is not None:
+            num_shared, num_earlier = _num_blocks_in_common(nearest, tokens)
+            num_diverged = max(0, min(num_earlier, num_full) - max(num_shared, num_held))
+            num_isolated_diverged = max(0, min(num_earlier, num_held) - max(num_shared, num_own))
+            if num_diverged or num_isolated_diverged:
+                divergence = _divergence(nearest, prompt, tokens.tokens_per_unit)
     num_blocks[Reason.REUSED_DEVICE] = match.num_blocks
     num_blocks[Reason.ISOLATED] = num_held - num_own
     num_blocks[Reason.DIVERGED] = num_diverged
     num_blocks[Reason.NEW] = num_full - num_held - num_diverged
     return Ledger(
-        tokens.num_tokens,
-        _count_tokens(num_blocks, tokens),
-        divergence=parted.divergence if parted and num_diverged + num_isolated_diverged else None,
+        num_tokens,
+        _count_tokens(num_blocks, num_tokens, tokens.block_size),
+        divergence=divergence,
         evicted_blocks_ago=memory.num_evicted_blocks - evicted_at + 1 if memory and evicted_at else None,
         num_isolated_diverged_tokens=num_isolated_diverged * tokens.block_size,
     )
@@ -78,10 +83,11 @@ def _num_held_by_main(match: Match, index: PrefixIndex) -> int:
     return num_held
 
 
-def _count_tokens(num_blocks: dict[Reason, int], tokens: TokenBlocks) -> dict[Reason, int]:
-    counts = {reason: count * tokens.block_size for reason, count in num_blocks.items() if count}
-    num_tail = tokens.num_tokens % tokens.block_size
-    return counts | {Reason.TAIL: num_tail} if num_tail else counts
+def _count_tokens(num_blocks: dict[Reason, int], num_tokens: int, block_size: int) -> dict[Reason, int]:
+    counts = {reason: count * block_size for reason, count in num_blocks.items() if count}
+    if num_tail := num_tokens % block_size:
+        counts[Reason.TAIL] = num_tail
+    return counts
 
 
 def _own_reasons(match: Match, index: PrefixIndex, num_running_blocks: int) -> tuple[dict[Reason, int], int | None]:
@@ -118,31 +124,15 @@ def _reason(extent: Extent, step: int | None) -> Reason:
     return Reason.IN_FLIGHT if extent.is_attached else Reason.EVICTED
 
 
-@dataclass(frozen=True, slots=True)
-class _Parted:
-    """``blocks``: the ones that would have been shared had the prompts not parted; none if they never did."""
-
-    divergence: Divergence
-    blocks: range
-
-
-def _find_parting(match: Match, memory: NamespaceMemory | None) -> _Parted | None:
-    prompt = match.tokens.to_bytes()
-    nearest = memory.prompts.nearest(prompt) if memory else None
-    if nearest is None:
-        return None
-    unit = match.tokens.tokens_per_unit
-    units_per_block = match.tokens.block_size // unit
-    blocks = range(nearest.num_common_units // units_per_block, nearest.num_units // units_per_block)
-    return _Parted(_divergence(nearest, prompt, unit), blocks)
+def _num_blocks_in_common(nearest: NearestPrompt, tokens: TokenBlocks) -> tuple[int, int]:
+    """Up to where the earlier prompt is the same, and where it ends: what lies between would have been shared had the
+    prompts not parted.
+    """
+    units_per_block = tokens.block_size // tokens.tokens_per_unit
+    return nearest.num_common_units // units_per_block, nearest.num_units // units_per_block
 
 
 def _divergence(nearest: NearestPrompt, prompt: bytes, tokens_per_unit: int) -> Divergence:
     start = nearest.num_common_units
     found = unpack(units_of(prompt, start, start + WINDOW_UNITS))
     return Divergence(start * tokens_per_unit, nearest.request_id, unpack(nearest.next_units), found)
-
-
-def _num_diverged(parted: _Parted | None, start: int, stop: int) -> int:
-    """How many of the blocks from ``start`` up to ``stop`` would have been shared."""
-    return 0 if parted is None else max(0, min(parted.blocks.stop, stop) - max(parted.blocks.start, start))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Reason(StrEnum):
@@ -31,8 +32,7 @@ class Reason(StrEnum):
     __hash__ = str.__hash__  # an enumeration's own is a call of Python, and every count of every ledger asks for it
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(NamedTuple):
     """Where a prompt parted from the nearest earlier prompt of its tenant.
 
     ``position``: index of the first token that differs. ``earlier_request_id``: the prompt it parted from.

@@ -67,13 +67,13 @@ class KVCacheManager:
         lookup = lookup and self.config.enable_prefix_caching
         limit = (tokens.num_tokens - 1) // self.config.block_size
         extents: list[Extent] = []
-        num_blocks = 0
+        num_blocks = num_whole_blocks = 0
         for extent, num_common in self.prefixes.index.walk(namespace, tokens, limit) if lookup else ():
             if not extent.is_usable(step):
                 break
             extents.append(extent)
-            num_blocks += num_common
-        return Match(namespace, tokens, tuple(extents), num_blocks, lookup, step)
+            num_whole_blocks, num_blocks = num_blocks, num_blocks + num_common
+        return Match(namespace, tokens, tuple(extents), num_blocks, num_whole_blocks, lookup, step)
 
     def explain(self, match: Match) -> Ledger:
         """Every token that ``match`` was asked for, by reason. To be asked before ``admit`` evicts anything."""

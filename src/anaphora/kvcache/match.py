@@ -10,7 +10,8 @@ from anaphora.types import Namespace
 class Match(NamedTuple):
     """What of ``tokens`` can be taken from the cache now. Holds nothing: it is valid until the cache changes.
 
-    ``extents``: they begin with the reusable prefix. ``num_blocks``: its length. The last extent may go on.
+    ``extents``: they begin with the reusable prefix. ``num_blocks``: its length. The last extent may go on;
+    ``num_whole_blocks``: blocks of all the others.
     ``lookup``: whether the index was asked at all. ``step``: the step for which it was asked; blocks pending in it are
     usable.
     """
@@ -19,6 +20,7 @@ class Match(NamedTuple):
     tokens: TokenBlocks
     extents: tuple[Extent, ...]
     num_blocks: int
+    num_whole_blocks: int
     lookup: bool
     step: int | None
 
@@ -28,17 +30,14 @@ class Match(NamedTuple):
         return self.num_blocks * self.tokens.block_size
 
     @property
-    def num_whole_blocks(self) -> int:
-        """Blocks of all extents but the last."""
-        return sum([extent.num_blocks for extent in self.extents[:-1]])
-
-    @property
     def num_unheld_blocks(self) -> int:
         """Blocks of the reusable prefix that nobody holds: once held, they cannot be evicted."""
-        if not self.extents:
-            return 0
-        num_before = sum([extent.num_blocks for extent in self.extents[:-1] if extent.ref_count == 0])
-        return num_before + (self.num_blocks - self.num_whole_blocks if self.extents[-1].ref_count == 0 else 0)
+        num_held = num_before = 0
+        for extent in self.extents:
+            if extent.ref_count:
+                num_held += min(extent.num_blocks, self.num_blocks - num_before)
+            num_before += extent.num_blocks
+        return self.num_blocks - num_held
 
     @property
     def block_ids(self) -> list[int]:

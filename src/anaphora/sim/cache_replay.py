@@ -132,10 +132,11 @@ def count_by_engine_rule(
     replay, counts = CacheReplay(config, next_uses), EngineCounts()
     for prompt in _watched(prompts, progress):
         ledger = replay.ask(prompt)
-        counts.num_prompt_blocks += prompt.num_blocks
-        counts.cached_tokens_by_request.append(ledger.num_cached_tokens)
-        counts.num_cached_blocks += ledger.num_cached_tokens // prompt.block_size
-        counts.num_oversized += prompt.num_blocks > config.num_blocks
+        num_blocks, num_cached_tokens = prompt.num_blocks, ledger.num_cached_tokens
+        counts.num_prompt_blocks += num_blocks
+        counts.cached_tokens_by_request.append(num_cached_tokens)
+        counts.num_cached_blocks += num_cached_tokens // prompt.block_size
+        counts.num_oversized += num_blocks > config.num_blocks
     stats = replay.manager.stats
     counts.num_requests, counts.num_prompt_tokens = stats.num_requests, stats.num_prompt_tokens
     counts.num_cached_tokens, counts.num_evicted_blocks = stats.num_cached_tokens, stats.num_evicted_blocks
