@@ -23,6 +23,7 @@ from anaphora.cli.simulate_timing import (
 if TYPE_CHECKING:
     from anaphora.sim.capacity import Capacity
     from anaphora.sim.sampled_sweep import SampledSweep
+    from anaphora.sim.sampling import Sample
     from anaphora.sim.sweep import RunPlan, SimulatedRun, Sweep
     from anaphora.traces.request import Trace
 
@@ -112,7 +113,6 @@ def simulate(
     from anaphora.sim.collector import collector_paused
     from anaphora.sim.prompt_blocks import cut_into_blocks
     from anaphora.sim.report.results import results_of
-    from anaphora.sim.sampled_sweep import SampledSweep
     from anaphora.sim.sampling import sample
     from anaphora.sim.sweep import Sweep, core_policy
 
@@ -134,7 +134,7 @@ def simulate(
         sizes = [size for size in usual if size.share is None or size.share * sweep.working_set >= 1]
     plans = _plans(read, sweep, policy or [served.eviction_policy if served else "default"], sizes)
     drawn = None if sample_fraction == 1 else sample(sweep.prompts, sample_fraction)
-    replayed = sweep if drawn is None else SampledSweep(sweep, drawn)
+    replayed = sweep if drawn is None else _sampled(sweep, drawn)
     num_jobs = jobs or num_usable_cores()
     runs, reuse = _run(sweep, replayed, plans, num_jobs)
     results = results_of(read, sweep.working_set, reuse, runs, drawn, shlex.join(["anaphora", *sys.argv[1:]]))
@@ -154,14 +154,21 @@ def _plans(trace: "Trace", sweep: "Sweep", policies: Sequence[str], sizes: Seque
     return list(dict.fromkeys(RunPlan(name, num_blocks) for name in policies for num_blocks in blocks))
 
 
+def _sampled(sweep: "Sweep", drawn: "Sample") -> "SampledSweep":
+    from anaphora.sim.sampled_sweep import SampledSweep
+
+    return SampledSweep(sweep, drawn)
+
+
 def _run(
     whole: "Sweep", replayed: "Sweep | SampledSweep", plans: Sequence["RunPlan"], num_jobs: int
 ) -> tuple[list["SimulatedRun"], dict[str, Any]]:
     """All runs; and what the whole trace tells of reuse, which is worked out beside them."""
-    from anaphora.sim.reuse import reuse_of
     from anaphora.sim.spread import spread
 
     def reuse(progress: Callable[[int], None]) -> dict[str, Any]:
+        from anaphora.sim.reuse import reuse_of  # with numpy, which replays beside it need not wait for
+
         return reuse_of(whole.prompts, whole.computed_paths)
 
     with progress_bar("replaying", replayed.num_requests_per_run * len(plans)) as advance:

@@ -10,7 +10,7 @@ from anaphora.lab.arms import Mechanism, Trial
 from anaphora.lab.runner import Expected
 from anaphora.lab.slots import SlotCache
 from anaphora.lab.targets.base import ChatRequest, PromptTokenizer
-from anaphora.sim import CacheConfig, predict
+from anaphora.sim.predict import CacheConfig, predict
 from anaphora.types import Namespace
 
 DEFAULT_BLOCK_SIZE = 16

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from anaphora.kvcache.config import CacheConfig
+from anaphora.kvcache.config import CacheConfig as CacheConfig
 from anaphora.kvcache.ledger import Ledger
 from anaphora.scheduler.config import SchedulerConfig
 from anaphora.scheduler.request import Request

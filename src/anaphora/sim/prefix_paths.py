@@ -3,8 +3,6 @@
 from array import array
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from anaphora.sim.prompt_blocks import PromptBlocks
 
 NEVER = 2**32 - 1
@@ -13,8 +11,9 @@ NEVER = 2**32 - 1
 
 def paths_of(prompts: Sequence[PromptBlocks]) -> list["array[int]"]:
     """For each prompt the number of the prefix that ends with each of its blocks. Equal numbers are equal prefixes."""
-    if _ids_are_prefixes(prompts):
-        return [array("I", prompt.packed) for prompt in prompts]
+    known = _own_numbers(prompts)
+    if known is not None:
+        return known
     return _Numbering().paths((prompt, [] if prompt.is_hashed else prompt.blocks) for prompt in prompts)
 
 
@@ -23,20 +22,29 @@ def paths_with_answers(prompts: Iterable[PromptBlocks]) -> list["array[int]"]:
     return _Numbering().paths((prompt, [] if prompt.is_hashed else prompt.computed_blocks()) for prompt in prompts)
 
 
-def _ids_are_prefixes(prompts: Sequence[PromptBlocks]) -> bool:
-    """Whether a trace's own block ids number its prefixes from 0 on: no id ever follows two different ones."""
+def _own_numbers(prompts: Sequence[PromptBlocks]) -> list["array[int]"] | None:
+    """A trace's own block ids, if they number its prefixes from 0 on as they come: then no id follows two others.
+
+    New ids come last in a prompt, and what is known before them begins the prompt that the last of it was new in.
+    """
     if not all(prompt.is_hashed for prompt in prompts) or len({prompt.namespace for prompt in prompts}) > 1:
-        return False
-    ids = np.frombuffer(b"".join([prompt.packed for prompt in prompts]), np.uint32).astype(np.int64)
-    starts = np.cumsum([0, *(prompt.num_blocks for prompt in prompts)])[:-1]
-    before = np.concatenate([[-1], ids[:-1]])
-    before[starts] = -1
-    highest = int(ids.max())
-    if highest >= len(ids):
-        return False
-    first_before = np.full(highest + 1, -2)
-    first_before[ids] = before
-    return bool((first_before[ids] == before).all() and (first_before != -2).all())
+        return None
+    paths: list[array[int]] = []
+    first_paths: list[array[int]] = []
+    """By number, the path that it was new in."""
+    for prompt in prompts:
+        path, num_before = array("I", prompt.packed), len(first_paths)
+        num_new = max(0, path[-1] + 1 - num_before)
+        if num_new > len(path):
+            return None
+        known, new = path[: len(path) - num_new], path[len(path) - num_new :]
+        if new != array("I", range(num_before, num_before + num_new)):
+            return None
+        if known and (known[-1] >= num_before or known != first_paths[known[-1]][: len(known)]):
+            return None
+        first_paths += [path] * num_new
+        paths.append(path)
+    return paths
 
 
 class _Numbering:
@@ -72,8 +80,8 @@ class _Numbering:
 
 
 def count_prefixes(paths: Sequence["array[int]"]) -> int:
-    """Distinct prefixes: the blocks that a cache without bounds would hold."""
-    return 1 + max(max(path) for path in paths)
+    """Distinct prefixes: the blocks that a cache without bounds would hold. The last one numbered ends a path."""
+    return 1 + max([path[-1] for path in paths])
 
 
 def next_uses(paths: Sequence["array[int]"], num_reusable: Sequence[int]) -> list["array[int]"]:

@@ -11,7 +11,6 @@ from anaphora.kvcache.eviction import EVICTION_POLICIES
 from anaphora.kvcache.ledger import Reason
 from anaphora.sim.cache_replay import EngineCounts, NextUses, TraceRuleCounts, count_by_engine_rule, count_by_trace_rule
 from anaphora.sim.collector import collector_paused
-from anaphora.sim.lru_curve import LRUCurve, trace_rule_block_curve
 from anaphora.sim.prefix_paths import count_prefixes, next_uses, paths_of, paths_with_answers
 from anaphora.sim.prompt_blocks import PromptBlocks
 from anaphora.sim.spread import Progress, Task, spread
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from array import array
 
     from anaphora.sim.estimates import Estimate
+    from anaphora.sim.lru_curve import LRUCurve
 
 BELADY = "belady"
 DEFAULT = "default"
@@ -131,7 +131,9 @@ class Sweep:
         return next_uses(self.paths, [prompt.num_blocks for prompt in self.prompts])
 
     @cached_property
-    def _trace_rule_curve(self) -> LRUCurve:
+    def _trace_rule_curve(self) -> "LRUCurve":
+        from anaphora.sim.lru_curve import trace_rule_block_curve  # with numpy, which replays do without
+
         return trace_rule_block_curve(self.prompts, self.paths)
 
     @property

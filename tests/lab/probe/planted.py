@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from anaphora.lab.answers import Answer
 from anaphora.lab.targets.base import ChatRequest, Message, Reply
-from anaphora.sim import CacheConfig
-from anaphora.sim.predict import Replay, SimulatedRequest
+from anaphora.sim.predict import CacheConfig, Replay, SimulatedRequest
 from anaphora.traces.records import CounterReading
 from anaphora.types import Namespace
 
