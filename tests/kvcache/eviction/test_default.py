@@ -70,11 +70,11 @@ def test_a_block_that_outlives_every_step_of_age_is_worth_nothing() -> None:
     server.ask([5, 5])
     policy = server.manager.pool.policy
     assert isinstance(policy, DefaultEviction)
-    extent = find(server.manager, 5, 5).extent
-    assert extent.visit
-    assert policy.rate(extent) > 0
-    extent.visit.left_at -= 16 * 200
-    assert policy.rate(extent) == 0
+    visit = find(server.manager, 5, 5).extent.visit
+    assert visit
+    assert policy.rate(visit) > 0
+    visit.left_at -= 16 * 200
+    assert policy.rate(visit) == 0
 
 
 @pytest.mark.parametrize(("first", "second"), [(4, 8), (8, 4)])

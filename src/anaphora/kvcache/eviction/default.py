@@ -1,5 +1,6 @@
 """Our own default: what is least likely to be asked for again soon goes first, as learnt from who came back so far."""
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from copy import copy
 from typing import Self
@@ -36,7 +37,9 @@ class DefaultEviction:
         self._by_age: dict[int, tuple[int, float, Visit]] = {}
         self._by_rate: dict[int, tuple[float, int, Visit]] = {}
         self._changed: set[int] = set()
-        """Kinds whose oldest leaf, or its rate, may be another one than is written there."""
+        """Kinds whose oldest leaf may be another one than is written there."""
+        self._is_outdated = False
+        """Whether all rates may be others than are written there."""
         self._looked_up_at = 0
         self._now = 0
         self._num_visits = 0
@@ -93,39 +96,40 @@ class DefaultEviction:
         self._num_visits += 1
         if self._num_visits % LEARN_EVERY == 0 and self._num_returns >= MIN_RETURNS:
             self._rates = ReturnRates(self._table, self._num_blocks)
-            self._changed.update(self._by_age)
+            self._is_outdated = True
 
     def _choose(self) -> Visit:
         """The visit whose leaf goes next."""
         if self._now - self._looked_up_at > GRAIN * self._num_blocks:
             self._looked_up_at = self._now
-            self._changed.update(self._by_age)
+            self._is_outdated = True
+        if self._is_outdated:
+            self._is_outdated = False
+            for kind, (rank, _, visit) in self._by_age.items():
+                if kind not in self._changed:
+                    self._look_up(kind, rank, visit)
         for kind in self._changed:
-            self._look_up(kind)
+            first = self._leaves[kind].first()
+            if first is not None:
+                self._look_up(kind, first[0], first[-1].visit)
+            elif kind in self._by_age:
+                del self._by_age[kind], self._by_rate[kind]
         self._changed.clear()
         _, rate_of_oldest, oldest = min(self._by_age.values())
         least_rate, _, visit = min(self._by_rate.values())
         return visit if least_rate < MARGIN * rate_of_oldest else oldest
 
-    def _look_up(self, kind: int) -> None:
-        """Rank, rate and visit of the kind's oldest leaf."""
-        first = self._leaves[kind].first()
-        if first is None:
-            self._by_age.pop(kind, None)
-            self._by_rate.pop(kind, None)
-            return
-        rank, _, extent = first
-        visit, rate = extent.visit, 0.0 if self._rates is None else self.rate(extent)
+    def _look_up(self, kind: int, rank: int, visit: Visit) -> None:
+        """The rate of a kind whose oldest leaf has that rank and belongs to that visit."""
+        rate = 0.0 if self._rates is None else self.rate(visit)
         self._by_age[kind] = rank, rate, visit
         self._by_rate[kind] = rate, rank, visit
 
-    def rate(self, extent: Extent) -> float:
-        """The rate of return at the extent's age, between those of the two steps next to it; once any is learnt."""
+    def rate(self, visit: Visit) -> float:
+        """The rate of return at the visit's age, between those of the two steps next to it; once any is learnt."""
         assert self._rates is not None
-        assert extent.visit is not None
-        age = self._now - extent.visit.left_at
-        step = self._table.step(age)
-        curve, edges = self._rates[extent.visit.kind], self._table.edges
+        age, curve, edges = self._now - visit.left_at, self._rates[visit.kind], self._table.edges
+        step = bisect_right(edges, age) - 1
         if step == NUM_STEPS - 1:
             return curve[step]
         way = (age - edges[step]) / (edges[step + 1] - edges[step])
