@@ -25,11 +25,12 @@ def calibrate(
 
     from anaphora.lab.calibration.calibrate import as_json as to_json
     from anaphora.lab.calibration.calibrate import calibrate as measure
-    from anaphora.lab.calibration.tables import client_error_table
+    from anaphora.lab.calibration.tables import client_error_table, doubts
     from anaphora.report.terminal import print_table
 
     found = asyncio.run(measure(parse_numbers(concurrency, "--concurrency", example="1,64,256"), repeats=repeats))
     if as_json:
-        typer.echo(json.dumps(to_json(found), indent=2))
+        told = {**to_json(found), "doubts": [" ".join(doubt.split()) for doubt in doubts(found)]}
+        typer.echo(json.dumps(told, indent=2))
     else:
         print_table(client_error_table(found), Console())

@@ -28,7 +28,11 @@ def head(*stages: object, **settings: object) -> LoadHeader:
         environment={
             **plain.environment,
             "processor": "AMD EPYC",
-            "client_error": {"ttft_error_ms": {"1": {"median": 0.1}, "64": {"median": 0.2}}, "streams_per_process": 64},
+            "client_error": {
+                "ttft_error_ms": {"1": {"median": 0.1, "p99": 0.2}, "64": {"median": 0.2, "p99": 9.0}},
+                "event_error_ms": {"1": {"read_late_percent": 0.0}, "64": {"read_late_percent": 12.5}},
+                "streams_per_process": 64,
+            },
         },
     )
 

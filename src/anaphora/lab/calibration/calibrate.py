@@ -24,8 +24,11 @@ from anaphora.lab.lag import LoopLag
 
 DEFAULT_CONCURRENCIES = (1, 64, 256)
 DEFAULT_REPEATS = 3
+LIMIT_MS = 3.0
+"""Median error of a first token's stamp beyond which a process times no longer truly."""
+TAIL_PERCENT = 1.0
+"""A 99th percentile is one of events that were read in time only while fewer than this share were read late."""
 _SPARE_FILES = 64
-_TAIL_PERCENT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Spread:
     @property
     def tail_is_true(self) -> bool:
         """Whether the 99th percentile is one of events that were read in time."""
-        return self.read_late_percent < _TAIL_PERCENT
+        return self.read_late_percent < TAIL_PERCENT
 
 
 @dataclass(frozen=True, slots=True)

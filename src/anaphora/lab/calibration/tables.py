@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from anaphora.lab.calibration.calibrate import ClientError
+from anaphora.lab.calibration.calibrate import LIMIT_MS, ClientError
 from anaphora.report.tables import Table
 
 _NOTE = (
@@ -14,6 +14,21 @@ _LATE = (
     "of those only the last one's arrival is known. The machine is too busy for so many: let it rest, ask for fewer,\n"
     "or, as root on Linux, put `chrt -f 5` in front of the command, which then runs as soon as something arrives."
 )
+_SLOW = (
+    "With {streams} streams even the median is more than {limit:g} ms late: one process cannot time so many truly\n"
+    "here. `anaphora bench load` spreads as many over several processes, or refuses them."
+)
+
+
+def doubts(found: Sequence[ClientError]) -> list[str]:
+    """What must not be believed of these figures, and why."""
+    late = [row for row in found if not row.event_error_ms.tail_is_true]
+    slow = [row for row in found if row.ttft_error_ms.median > LIMIT_MS]
+    return [
+        text.format(streams=" and ".join(str(row.num_streams) for row in rows), limit=LIMIT_MS)
+        for rows, text in ((late, _LATE), (slow, _SLOW))
+        if rows
+    ]
 
 
 def client_error_table(found: Sequence[ClientError]) -> Table:
@@ -41,6 +56,4 @@ def client_error_table(found: Sequence[ClientError]) -> Table:
         "of these read late",
         "worst loop lag",
     )
-    late = [str(row.num_streams) for row in found if not row.event_error_ms.tail_is_true]
-    note = f"{_NOTE}\n{_LATE.format(streams=' and '.join(late))}" if late else _NOTE
-    return Table("The client's own error", columns, rows, note)
+    return Table("The client's own error", columns, rows, "\n".join((_NOTE, *doubts(found))))

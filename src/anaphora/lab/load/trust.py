@@ -8,7 +8,7 @@ from typing import Any
 from anaphora.lab.arm_checks import off_missed
 from anaphora.lab.arms import Mechanism
 from anaphora.lab.check import Check
-from anaphora.lab.load.capacity import LIMIT_MS
+from anaphora.lab.load.client_error import client_error
 from anaphora.lab.load.records import LoadRecord, LoadRun
 from anaphora.lab.load.witnesses import STILL_COMPUTED
 from anaphora.lab.time_checks import quiet_machine
@@ -51,7 +51,7 @@ def checks(run: LoadRun, load: Load, witnesses: Sequence[Mapping[str, Any]]) -> 
         lambda: _streamed(good),
         lambda: _warm_connections(good),
         lambda: quiet_machine(run.header.environment),
-        lambda: _client_error(run),
+        lambda: client_error(run),
     )
     answers = [question() for question in ask]
     answers += [check for name in _NAMES if (check := _doubted(load, name)) is not None]
@@ -156,22 +156,6 @@ def _warm_connections(good: Sequence[LoadRecord]) -> Check:
     reused = sum(record.connection_reused for record in good)
     seen = f"{reused} of {len(good)} requests used a connection that had been used before; the others one that stood"
     return Check("warm connections", "ok" if len(good) - reused <= max(64, _FEW * len(good)) else "warning", seen)
-
-
-def _client_error(run: LoadRun) -> Check:
-    """How late the stamps of as many streams were, on a built-in server that knows when it sent."""
-    found = run.header.environment["client_error"]
-    if not found or not found["ttft_error_ms"]:
-        return Check("client error", "unknown", "the client was not calibrated against a server with known timings")
-    most = max(1, int(found["streams_per_process"]))
-    medians = {n: error["median"] for n, error in found["ttft_error_ms"].items() if int(n) <= most}
-    seen = ", ".join(f"{streams} streams: {median:.2f} ms" for streams, median in medians.items())
-    worst = max(medians.values())
-    return Check(
-        "client error",
-        "ok" if worst <= LIMIT_MS else "warning",
-        f"median lateness of first-token stamps in one process, on a server with known timings: {seen}",
-    )
 
 
 def _doubted(load: Load, name: str) -> Check | None:
