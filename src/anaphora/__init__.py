@@ -20,12 +20,17 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("anaphora")
-    if name == "LLM":
-        from anaphora.engine.llm import LLM
+    try:
+        if name == "LLM":
+            from anaphora.engine.llm import LLM
 
-        return LLM
-    if name == "SamplingParams":
-        from anaphora.engine.sampling_params import SamplingParams
+            return LLM
+        if name == "SamplingParams":
+            from anaphora.engine.sampling_params import SamplingParams
 
-        return SamplingParams
+            return SamplingParams
+    except ModuleNotFoundError as error:
+        if (error.name or "anaphora").startswith("anaphora"):
+            raise
+        raise ImportError(f"{name} needs {error.name}: pip install 'anaphora[engine]'") from error
     raise AttributeError(f"module 'anaphora' has no attribute {name!r}")

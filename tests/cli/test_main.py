@@ -57,6 +57,12 @@ def test_python_m_anaphora() -> None:
     assert shown.stdout == f"anaphora {__version__}\n"
 
 
+def test_the_library_says_which_extra_it_needs() -> None:
+    code = "import sys; sys.modules['torch'] = None; from anaphora import LLM"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert shown.stderr.endswith("ImportError: LLM needs torch: pip install 'anaphora[engine]'\n")
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_what_a_terminal_cannot_show_is_escaped(encoding: str, tmp_path: Path) -> None:
     """Signs that its encoding lacks, and halves of a pair that no encoding has, as prompts may hold them."""
