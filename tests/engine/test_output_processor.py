@@ -59,8 +59,8 @@ def test_half_a_character_is_held_back_and_an_unfinished_one_comes_at_the_end(ti
     ids = tiny_tokenizer.encode("né")
     cut = OutputProcessor(request("a", (1,)), tiny_tokenizer, arrived_s=0.0)
     texts = [
-        cut.process(CoreOutput(request_id=RequestId("a"), token_id=ids[0])).text,
-        cut.process(CoreOutput(request_id=RequestId("a"), token_id=ids[1], finish_reason="length")).text,
+        cut.process(CoreOutput(RequestId("a"), 11.0, token_id=ids[0])).text,
+        cut.process(CoreOutput(RequestId("a"), 11.0, token_id=ids[1], finish_reason="length")).text,
     ]
     assert texts == ["n", "\ufffd"]
 
@@ -97,8 +97,8 @@ def test_a_stop_token_shows_only_if_asked(tiny_tokenizer: Tokenizer, include: bo
     processor = OutputProcessor(
         request("a", (1,), SamplingParams(include_stop_str_in_output=include)), tiny_tokenizer, arrived_s=0.0
     )
-    outputs = [processor.process(CoreOutput(request_id=RequestId("a"), token_id=i)) for i in ids[:-1]]
-    last = CoreOutput(request_id=RequestId("a"), token_id=ids[-1], finish_reason="stop", stop_reason=ids[-1])
+    outputs = [processor.process(CoreOutput(RequestId("a"), 11.0, token_id=i)) for i in ids[:-1]]
+    last = CoreOutput(RequestId("a"), 11.0, token_id=ids[-1], finish_reason="stop", stop_reason=ids[-1])
     outputs.append(processor.process(last))
     assert "".join(o.text for o in outputs) == text
     assert (outputs[-1].token_ids, outputs[-1].stop_reason) == ((ids[-1],), ids[-1])
@@ -112,7 +112,7 @@ def test_special_tokens_are_left_out_unless_wanted(tiny_tokenizer: Tokenizer, sk
 
 def test_a_request_aborted_before_it_was_admitted_was_not_looked_up(tiny_tokenizer: Tokenizer) -> None:
     processor = OutputProcessor(request("a", (1, 2, 3)), tiny_tokenizer, arrived_s=1.0)
-    output = processor.process(CoreOutput(request_id=RequestId("a"), finish_reason="abort", stepped_s=2.0))
+    output = processor.process(CoreOutput(RequestId("a"), 2.0, finish_reason="abort"))
     assert (output.finish_reason, output.token_ids, output.usage.num_output_tokens) == ("abort", (), 0)
     assert output.usage.ledger.counts == {Reason.BYPASSED: 3}
     assert (output.times.scheduled_s, output.times.finished_s) == (None, 2.0)

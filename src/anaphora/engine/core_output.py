@@ -1,7 +1,7 @@
 """What the engine core says of one request after a step: token ids, no text yet."""
 
 import time
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from anaphora.engine.outputs import FinishReason, PositionLogprobs
 from anaphora.errors import AnaphoraError
@@ -9,11 +9,15 @@ from anaphora.kvcache.ledger import Ledger
 from anaphora.types import RequestId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreOutput:
-    """What one step brought one request. With ``error`` or a ``finish_reason`` it is the last."""
+class CoreOutput(NamedTuple):
+    """What one step brought one request. With ``error`` or a ``finish_reason`` it is the last.
+
+    A tuple, as one is made for every request in every step.
+    """
 
     request_id: RequestId
+    stepped_s: float
+    """When this step ended (``time.monotonic``)."""
     token_id: int | None = None
     logprobs: PositionLogprobs | None = None
     prompt_logprobs: tuple[PositionLogprobs | None, ...] | None = None
@@ -24,9 +28,12 @@ class CoreOutput:
     num_recomputed_tokens: int = 0
     scheduled_s: float | None = None
     """When the request was first in a step (``time.monotonic``)."""
-    stepped_s: float = field(default_factory=time.monotonic)
-    """When this step ended."""
     error: AnaphoraError | None = None
+
+    @classmethod
+    def failed(cls, request_id: RequestId, error: AnaphoraError) -> "CoreOutput":
+        """The last output of a request that has just failed."""
+        return cls(request_id, time.monotonic(), error=error)
 
     @property
     def is_last(self) -> bool:

@@ -73,7 +73,8 @@ class EngineCore:
         self._counters.num_finished["abort"] += 1
         return [
             CoreOutput(
-                request_id=request_id,
+                request_id,
+                time.monotonic(),
                 finish_reason="abort",
                 ledger=active.scheduled.ledger,
                 num_recomputed_tokens=active.scheduled.num_recomputed_tokens,
@@ -159,27 +160,29 @@ class EngineCore:
         self._counters.num_output_tokens += len(sampled)
         outputs = []
         for item in output.scheduled:
-            token = sampled.get(item.request.request_id)
-            if token is not None or item.request.finish_reason is not None:
-                outputs.append(self._output(item.request, token, now))
+            request = item.request
+            token = sampled.get(request.request_id)
+            if token is not None or request.finish_reason is not None:
+                outputs.append(self._output(request, token, now))
         return outputs
 
     def _output(self, request: Request, token: SampledToken | None, now: float) -> CoreOutput:
-        active = self._active[request.request_id]
-        if request.finish_reason is not None:
-            del self._active[request.request_id]
-            self._counters.num_finished[request.finish_reason] += 1
+        request_id, finish_reason = request.request_id, request.finish_reason
+        active = self._active[request_id]
+        if finish_reason is not None:
+            del self._active[request_id]
+            self._counters.num_finished[finish_reason] += 1
         return CoreOutput(
-            request_id=request.request_id,
+            request_id,
+            now,
             token_id=None if token is None else token.token_id,
             logprobs=None if token is None else token.logprobs,
             prompt_logprobs=None if active.prompt_logprobs is None else active.prompt_logprobs.take(),
-            finish_reason=request.finish_reason,
-            stop_reason=active.stop_reason,
+            finish_reason=finish_reason,
+            stop_reason=None if finish_reason is None else active.stop_reason,
             ledger=request.ledger,
             num_recomputed_tokens=request.num_recomputed_tokens,
             scheduled_s=active.first_scheduled_s,
-            stepped_s=now,
         )
 
     def _fail(self, output: SchedulerOutput, error: Exception, *, is_fatal_in_time: bool = True) -> list[CoreOutput]:
@@ -192,7 +195,7 @@ class EngineCore:
             self.abort(request_id)
         if self._num_failed_in_a_row >= MAX_FAILED_STEPS:
             raise EngineDeadError(f"{MAX_FAILED_STEPS} steps in a row failed, the last with: {error!r}") from error
-        return [CoreOutput(request_id=request_id, error=_step_error(error)) for request_id in request_ids]
+        return [CoreOutput.failed(request_id, _step_error(error)) for request_id in request_ids]
 
 
 def _step_error(cause: Exception) -> EngineStepError:

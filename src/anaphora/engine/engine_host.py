@@ -114,7 +114,7 @@ class EngineHost:
             try:
                 core.add(request)
             except RequestError as error:
-                return [CoreOutput(request_id=request.request_id, error=error)]
+                return [CoreOutput.failed(request.request_id, error)]
             return []
 
         self._worker.submit(add)

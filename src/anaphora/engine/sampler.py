@@ -1,7 +1,7 @@
 """Logits to token ids. Greedy rows are one argmax; random rows are drawn one by one: none depends on its neighbours."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +15,7 @@ NUM_FIRST_CANDIDATES = 256
 """As many of the likeliest tokens are sorted first for top-p; the whole vocabulary seldom has to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampledToken:
+class SampledToken(NamedTuple):
     """One sampled token, with its log-probability if asked for."""
 
     token_id: int

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from anaphora.engine.sampling_params import SamplingParams
@@ -30,9 +32,18 @@ class SamplingState:
         self.params = params
         self.num_output_tokens = 0
         self.output_counts: Counter[int] = Counter()
-        self._key = np.array([part % _UINT64 for part in key], dtype=np.uint64)
+        self._key_parts = key
         self._end_token_ids = sorted(set(end_token_ids))  # tensors are made where needed: mostly never
+        self._num_masked = params.min_tokens if self._end_token_ids else 0
+        self._counts_matter = params.presence_penalty != 0.0 or params.frequency_penalty != 0.0
         self._repeatable = set(prompt_token_ids) if params.repetition_penalty != 1.0 else None
+        self._is_plain = (
+            params.logprobs is None
+            and params.prompt_logprobs is None
+            and not params.logit_bias
+            and not self._counts_matter
+            and self._repeatable is None
+        )
 
     def observe(self, token_id: int) -> None:
         """Take in a generated token."""
@@ -41,6 +52,15 @@ class SamplingState:
             self.output_counts[token_id] += 1
         if self._repeatable is not None:
             self._repeatable.add(token_id)
+
+    @property
+    def needs_only_logits(self) -> bool:
+        """Whether the next token needs nothing but logits, settings and a random number: no penalties, no report."""
+        return self._is_plain and self.num_output_tokens >= self._num_masked
+
+    @cached_property
+    def _key(self) -> npt.NDArray[np.uint64]:
+        return np.array([part % _UINT64 for part in self._key_parts], dtype=np.uint64)
 
     def uniform(self, num_ahead: int = 0) -> float:
         """The random number in [0, 1) for the next output position, or for one ``num_ahead`` behind it."""
@@ -75,8 +95,4 @@ class SamplingState:
 
     @property
     def _masks_end(self) -> bool:
-        return self.num_output_tokens < self.params.min_tokens and bool(self._end_token_ids)
-
-    @property
-    def _counts_matter(self) -> bool:
-        return self.params.presence_penalty != 0.0 or self.params.frequency_penalty != 0.0
+        return self.num_output_tokens < self._num_masked

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anaphora.engine.gpu.device_sampler import draw_rows, stays_on_device
+from anaphora.engine.gpu.device_sampler import draw_rows
 from anaphora.engine.sampler import draw
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.engine.sampling_state import SamplingState
@@ -37,7 +37,7 @@ def state(**options: object) -> SamplingState:
 
 
 def test_what_needs_the_host() -> None:
-    assert stays_on_device(state(temperature=0.5, top_p=0.3, top_k=4, min_p=0.1))
+    assert state(temperature=0.5, top_p=0.3, top_k=4, min_p=0.1).needs_only_logits
     for options in (
         {"logprobs": 0},
         {"prompt_logprobs": 0},
@@ -47,7 +47,7 @@ def test_what_needs_the_host() -> None:
         {"repetition_penalty": 1.1},
         {"min_tokens": 1},
     ):
-        assert not stays_on_device(state(**options)), options
+        assert not state(**options).needs_only_logits, options
     beyond = state(min_tokens=1)
     beyond.observe(5)
-    assert stays_on_device(beyond)
+    assert beyond.needs_only_logits

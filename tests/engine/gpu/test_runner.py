@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ def outcome(output: CoreOutput) -> tuple[CoreOutput, list[Any]]:
     """An output without its times; of log-probabilities the tokens, as the last digits differ."""
     entries = [*((output.logprobs and [output.logprobs]) or []), *(output.prompt_logprobs or ())]
     shown = [entry and [token.token_id for token in (entry.token, *entry.top)] for entry in entries]
-    return replace(output, scheduled_s=None, stepped_s=0.0, logprobs=None, prompt_logprobs=None), shown
+    return output._replace(scheduled_s=None, stepped_s=0.0, logprobs=None, prompt_logprobs=None), shown
 
 
 def play(core: EngineCore, seed: int) -> list[tuple[CoreOutput, list[Any]]]:

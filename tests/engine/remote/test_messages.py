@@ -71,7 +71,7 @@ def test_requests(prompt: list[int], as_array: bool) -> None:
     ],
 )
 def test_outputs(fields: dict[str, Any]) -> None:
-    output = CoreOutput(request_id=RequestId("r"), **fields)
+    output = CoreOutput(RequestId("r"), 2.5, **fields)
     message = decode_to_caller(memoryview(encode(Outputs([Output.of(output, with_ledger=True)]))))
     assert isinstance(message, Outputs)
     assert [item.core_output() for item in message.outputs] == [output]
@@ -114,7 +114,7 @@ def test_errors_keep_their_kind(error: Exception) -> None:
 
 def test_a_bug_is_one_on_the_other_side_too() -> None:
     assert isinstance(error_of(failure_of(ZeroDivisionError("oops"))), RemoteError)
-    output = CoreOutput(request_id=RequestId("r"), error=EngineStepError("failed"))
+    output = CoreOutput.failed(RequestId("r"), EngineStepError("failed"))
     assert isinstance(Output.of(output, with_ledger=False).core_output().error, EngineStepError)
 
 

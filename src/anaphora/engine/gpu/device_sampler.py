@@ -9,23 +9,9 @@ from collections.abc import Sequence
 import torch
 
 from anaphora.engine.sampling_params import SamplingParams
-from anaphora.engine.sampling_state import SamplingState
 
 ROWS_AT_ONCE = 32
 """Sorting a row of a large vocabulary takes megabytes."""
-
-
-def stays_on_device(state: SamplingState) -> bool:
-    """Whether the next tokens need nothing but logits, the settings and a random number: no penalties, no report."""
-    params = state.params
-    return (
-        params.logprobs is None
-        and params.prompt_logprobs is None
-        and not params.logit_bias
-        and not state.adjusts_logits
-        and params.presence_penalty == params.frequency_penalty == 0.0
-        and params.repetition_penalty == 1.0
-    )
 
 
 def draw_rows(

@@ -15,9 +15,9 @@ requests one begins a block in almost every step: without this few steps of thei
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from anaphora.engine.active_request import ActiveRequest
-from anaphora.engine.gpu.device_sampler import stays_on_device
 from anaphora.engine.gpu.launcher import Draw, Launched
 from anaphora.engine.input_batch import Chunk
 from anaphora.scheduler.output import ScheduledRequest
@@ -25,8 +25,7 @@ from anaphora.scheduler.request import Request
 from anaphora.types import BlockId, RequestId
 
 
-@dataclass(frozen=True, slots=True)
-class NextToken:
+class NextToken(NamedTuple):
     """One request's part of a pass that runs ahead: one token, whose logits are row ``row``."""
 
     request: Request
@@ -41,7 +40,9 @@ class NextToken:
         """Whether the scheduler wants just this."""
         return (
             item.request is self.request
-            and (item.start, item.num_new_tokens, item.samples) == (self.position, 1, True)
+            and item.start == self.position
+            and item.num_new_tokens == 1
+            and item.samples
             and (self.is_spare or item.block_table[self.position // block_size] == self.block_id)
         )
 
@@ -81,22 +82,22 @@ def predict(
     draws: list[Draw] = []
     tokens: dict[RequestId, NextToken] = {}
     for item in scheduled:
-        request, state = item.request, active[item.request.request_id].sampling
-        if not item.samples or not stays_on_device(state):
+        request, position, block_table = item.request, item.end, item.block_table
+        name = request.request_id
+        state = active[name].sampling
+        if not item.samples or not state.needs_only_logits:
             return None
-        if request.num_output_tokens + 1 >= request.max_tokens or item.end + 1 >= max_model_len:
+        if request.num_output_tokens + 1 >= request.max_tokens or position + 1 >= max_model_len:
             continue  # it ends with the token that is being sampled
-        block_table, spare = item.block_table, None
-        if item.end // block_size >= len(block_table):
+        block, spare = position // block_size, None
+        if block >= len(block_table):
             spare = next(spares, None)
             if spare is None:
                 return None
             block_table = block_table + array("I", (spare,))
         if not state.params.is_greedy:
             draws.append(Draw(len(chunks), state.params, state.uniform(num_ahead=1)))
-        name = request.request_id
-        at = range(item.end, item.end + 1)
-        chunks.append(Chunk(name, (-1 - rows[name],), item.end, block_table, at, samples=True))
-        block_id = BlockId(block_table[item.end // block_size])
-        tokens[name] = NextToken(request, len(chunks) - 1, item.end, block_id, is_spare=spare is not None)
+        tokens[name] = NextToken(request, len(chunks), position, BlockId(block_table[block]), spare is not None)
+        at = range(position, position + 1)
+        chunks.append(Chunk(name, (-1 - rows[name],), position, block_table, at, samples=True))
     return Prediction(tuple(chunks), tuple(draws), tokens) if chunks else None

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from anaphora.engine.active_request import ActiveRequest
-from anaphora.engine.gpu.device_sampler import stays_on_device
 from anaphora.engine.gpu.launcher import Draw, Launched, PassLauncher
 from anaphora.engine.gpu.run_ahead import Ahead, NextToken, predict
 from anaphora.engine.input_batch import Chunk, split_into_passes
@@ -60,13 +59,17 @@ class GpuRunner:
         tokens = {} if ahead is None else ahead.tokens
         there: list[ScheduledRequest] = []
         rest: list[ScheduledRequest] = []
+        rows: dict[RequestId, int] = {}
         for item in scheduled:
-            token = tokens.get(item.request.request_id)
-            is_there = token is not None and token.is_asked_for(item, self._block_size)
-            (there if is_there else rest).append(item)
+            name = item.request.request_id
+            token = tokens.get(name)
+            if token is not None and token.is_asked_for(item, self._block_size):
+                there.append(item)
+                rows[name] = token.row
+            else:
+                rest.append(item)
         if ahead is None or not there:
             return self._compute(scheduled, active, may_run_ahead=may_run_ahead)
-        rows = {item.request.request_id: tokens[item.request.request_id].row for item in there}
         self.num_ahead += len(there)
         self._settle(there, tokens)
         if rest:
@@ -108,7 +111,7 @@ class GpuRunner:
         draws = []
         for row, name in enumerate(names):
             state = active[name].sampling
-            if not state.params.is_greedy and stays_on_device(state):
+            if not state.params.is_greedy and state.needs_only_logits:
                 draws.append(Draw(row, state.params, state.uniform()))
         return self._launcher.launch(chunks, draws), {name: row for row, name in enumerate(names)}
 
@@ -126,15 +129,17 @@ class GpuRunner:
         """The tokens of ``rows``, each noted by its request's state; what needs more goes to the host's sampler."""
         if not rows:
             return {}
-        on_host = {name: row for name, row in rows.items() if not stays_on_device(active[name].sampling)}
+        states = {name: active[name].sampling for name in rows}
+        on_host = {name: rows[name] for name, state in states.items() if not state.needs_only_logits}
         token_ids = launched.token_ids()
         sampled = {}
-        for name, row in rows.items():
+        for name, state in states.items():
             if name not in on_host:
-                active[name].sampling.observe(token_ids[row])
-                sampled[name] = SampledToken(token_ids[row])
+                token_id = token_ids[rows[name]]
+                state.observe(token_id)
+                sampled[name] = SampledToken(token_id)
         if on_host:
             logits = launched.logits[list(on_host.values())].float().cpu()
-            tokens = sample(logits, [active[name].sampling for name in on_host])
+            tokens = sample(logits, [states[name] for name in on_host])
             sampled |= dict(zip(on_host, tokens, strict=True))
         return sampled

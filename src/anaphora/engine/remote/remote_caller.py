@@ -84,7 +84,7 @@ class RemoteCaller:
             try:
                 port.add(message.request())
             except AnaphoraError as error:
-                self._deliver([CoreOutput(request_id=message.request_id, error=error)])
+                self._deliver([CoreOutput.failed(message.request_id, error)])
         elif isinstance(message, Abort):
             port.abort(message.request_id)
         else:
