@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,17 +39,21 @@ def flatten(chunks: Sequence[Chunk], block_size: int) -> FlatBatch:
     spans = []
     row = 0
     for chunk in chunks:
-        start, table, wanted = chunk.start, chunk.block_table, chunk.logits_positions
-        _append(token_ids, chunk.token_ids)
-        next_row = len(token_ids)
-        stop, first_block = start + next_row - row, start // block_size
-        lengths.append(next_row - row)
+        _, tokens, start, table, wanted, _ = chunk
+        length, first_block = len(tokens), start // block_size
+        lengths.append(length)
         position_shifts.append(start - row)
         block_shifts.append(len(blocks) - first_block)
-        _append(blocks, table[first_block : -(-stop // block_size)])
+        if length == 1:  # it decodes
+            token_ids.append(tokens[0])
+            blocks.append(table[first_block])
+        else:
+            _append(token_ids, tokens)
+            _append(blocks, table[first_block : -(-(start + length) // block_size)])
         rows.extend(range(row + wanted.start - start, row + wanted.stop - start))
-        spans.append(SequenceSpan(row, next_row - row, stop, cast(Any, int32(table))))
-        row = next_row
+        as_numpy: Any = int32(table)
+        spans.append(SequenceSpan(row, length, start + length, as_numpy))
+        row += length
     counts = int32(lengths)
     positions = np.arange(row, dtype=np.int32) + int32(position_shifts).repeat(counts)
     places = positions // block_size + int32(block_shifts).repeat(counts)
