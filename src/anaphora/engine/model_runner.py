@@ -1,6 +1,7 @@
 """Runs a step's schedule on the model: chunks to tensors, logits to tokens. Torch begins here."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
@@ -44,10 +45,19 @@ class LanguageModel(Protocol):
 class ModelRunner:
     """A model with its KV tensors, on a CPU."""
 
-    def __init__(self, model: LanguageModel, kv: PagedKVCache, *, max_logits_rows: int = MAX_LOGITS_ROWS) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        kv: PagedKVCache,
+        *,
+        max_logits_rows: int = MAX_LOGITS_ROWS,
+        placement: AbstractContextManager[object] | None = None,
+    ) -> None:
+        """``placement``: entered for each step; see :mod:`anaphora.engine.thread_placement`."""
         self._model = model
         self._kv = kv
         self._max_logits_rows = max_logits_rows
+        self._placement = placement or nullcontext()
 
     @torch.inference_mode()
     def run(
@@ -59,9 +69,10 @@ class ModelRunner:
         """See :class:`Runner`."""
         chunks = [chunk_of(item, active[item.request.request_id]) for item in scheduled]
         sampled: dict[RequestId, SampledToken] = {}
-        for chunks_of_pass in split_into_passes(chunks, self._max_logits_rows):
-            logits = self._model.forward(forward_batch(chunks_of_pass, self._kv.block_size), self._kv)
-            sampled |= share_out(logits, chunks_of_pass, active)
+        with self._placement:
+            for chunks_of_pass in split_into_passes(chunks, self._max_logits_rows):
+                logits = self._model.forward(forward_batch(chunks_of_pass, self._kv.block_size), self._kv)
+                sampled |= share_out(logits, chunks_of_pass, active)
         return sampled
 
     @torch.inference_mode()

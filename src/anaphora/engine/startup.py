@@ -14,6 +14,7 @@ from anaphora.engine.gpu.device import choose_device
 from anaphora.engine.gpu.startup import load_on_gpu
 from anaphora.engine.model_runner import ModelRunner, Runner
 from anaphora.engine.plan import EnginePlan
+from anaphora.engine.thread_placement import placement_of_this_thread
 from anaphora.errors import ConfigError
 from anaphora.models.loader import load_model
 from anaphora.scheduler.scheduler import Scheduler
@@ -87,6 +88,6 @@ def _load_on_cpu(config: EngineConfig, checkpoint: Checkpoint) -> tuple[ModelRun
             f"there is no memory for a KV cache of {plan.kv_capacity}: lower kv_cache_memory_bytes or "
             "num_gpu_blocks_override"
         ) from None
-    runner = ModelRunner(model, kv)
+    runner = ModelRunner(model, kv, placement=placement_of_this_thread(torch.get_num_threads()))
     runner.warm_up()
     return runner, plan
