@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anaphora.engine import (
@@ -44,6 +44,7 @@ class ScriptedBackend:
     config: EngineConfig = field(default_factory=EngineConfig)
     max_model_len: int = 512
     kv_capacity: KVCapacity = field(default_factory=lambda: KVCapacity(8, 128, 8192))
+    device_bytes: Mapping[str, int] = field(default_factory=dict)
     is_healthy: bool = True
     resets: bool = True
     cache: CacheOperations = field(default_factory=_empty_cache)

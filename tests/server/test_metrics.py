@@ -66,6 +66,16 @@ def test_every_series_is_there_from_the_start(tiny_model: Path) -> None:
             assert not sample.name.endswith("_created")
 
 
+def test_a_gpus_memory_is_told_by_use(tiny_model: Path) -> None:
+    backend = ScriptedBackend(Tokenizer.from_folder(tiny_model))
+    assert "gpu_memory_bytes" not in asyncio.run(Metrics(backend, LatencyHistograms(), "m").text()).decode()
+    backend.device_bytes = {"weights": 5 * 2**30, "captured_steps": 7}
+    text = asyncio.run(Metrics(backend, LatencyHistograms(), "m").text()).decode()
+    [family] = [f for f in text_string_to_metric_families(text) if f.name == "anaphora:gpu_memory_bytes"]
+    assert {sample.labels["use"]: sample.value for sample in family.samples} == backend.device_bytes
+    assert {(sample.labels["model_name"], sample.labels["engine"]) for sample in family.samples} == {("m", "0")}
+
+
 def test_values_are_the_engines(tiny_model: Path) -> None:
     stats = EngineStats(
         num_running=2,

@@ -138,7 +138,7 @@ def test_who_goes_early_is_logged_and_who_got_nothing_is_not(tmp_path: Path, bac
 def test_in_front_of_the_engine_it_is_the_engine(backend: ScriptedBackend) -> None:
     log = new_log(io.StringIO(), backend)
     in_front: Backend = LoggedBackend(backend, log)
-    for name in ("tokenizer", "config", "max_model_len", "kv_capacity", "is_healthy", "cache"):
+    for name in ("tokenizer", "config", "max_model_len", "kv_capacity", "device_bytes", "is_healthy", "cache"):
         assert getattr(in_front, name) is getattr(backend, name)
     assert asyncio.run(in_front.fetch_stats()) is backend.current
     log.close()

@@ -1,7 +1,7 @@
 """The way from an event loop to an engine core, whether that is in this process or in another."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from anaphora.engine.config import EngineConfig
@@ -29,6 +29,8 @@ class EngineDescription:
     """Prompt and output of one request together, in tokens."""
     is_on_gpu: bool
     kv_capacity: KVCapacity
+    device_bytes: Mapping[str, int] = field(default_factory=dict)
+    """See :class:`anaphora.engine.plan.EnginePlan`."""
 
 
 class CorePort(Protocol):

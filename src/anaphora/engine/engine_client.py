@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from anaphora.engine.cache_operations import CacheOperations
 from anaphora.engine.config import EngineConfig
@@ -71,6 +71,11 @@ class EngineClient:
     def kv_capacity(self) -> KVCapacity:
         """Size of the KV cache."""
         return self._description.kv_capacity
+
+    @property
+    def device_bytes(self) -> Mapping[str, int]:
+        """What is held of a GPU's memory, by use; empty on a CPU."""
+        return self._description.device_bytes
 
     @property
     def is_healthy(self) -> bool:

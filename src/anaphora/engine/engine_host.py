@@ -75,6 +75,7 @@ class EngineHost:
             max_model_len=loaded.plan.max_model_len,
             is_on_gpu=loaded.plan.is_on_gpu,
             kv_capacity=loaded.plan.kv_capacity,
+            device_bytes=loaded.plan.device_bytes,
         )
 
     def stats(self) -> EngineStats:

@@ -1,6 +1,7 @@
 """What an engine's settings come to for one model: sizes, all known before anything is loaded."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from anaphora.kvcache.config import CacheConfig
@@ -33,3 +34,5 @@ class EnginePlan:
     kv_capacity: KVCapacity
     cache: CacheConfig
     scheduler: SchedulerConfig
+    device_bytes: Mapping[str, int] = field(default_factory=dict)
+    """What is held of a GPU's memory, by use, once the engine is loaded; empty on a CPU."""

@@ -1,6 +1,6 @@
 """What the server needs of an engine. ``EngineClient`` is one; the tests have a scripted one."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Protocol
 
 from anaphora.engine import CacheOperations, EngineConfig, EngineStats, GenerationRequest, KVCapacity, RequestOutput
@@ -22,6 +22,10 @@ class Backend(Protocol):
 
     @property
     def kv_capacity(self) -> KVCapacity: ...
+
+    @property
+    def device_bytes(self) -> Mapping[str, int]:
+        """What is held of a GPU's memory, by use; empty on a CPU."""
 
     @property
     def is_healthy(self) -> bool: ...

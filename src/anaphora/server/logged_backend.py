@@ -1,6 +1,6 @@
 """An engine whose requests are logged as they end. To the server it is the engine."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from anaphora.engine import CacheOperations, EngineConfig, EngineStats, GenerationRequest, KVCapacity, RequestOutput
@@ -32,6 +32,10 @@ class LoggedBackend:
     @property
     def kv_capacity(self) -> KVCapacity:
         return self._backend.kv_capacity
+
+    @property
+    def device_bytes(self) -> Mapping[str, int]:
+        return self._backend.device_bytes
 
     @property
     def is_healthy(self) -> bool:

@@ -82,6 +82,8 @@ class Exposition(Collector):
             yield self._counter(name, help_text, {(key,): value for key, value in values.items()}, label)
         for name, value, help_text in self._gauges(stats):
             yield self._gauge(name, help_text, value)
+        if self._backend.device_bytes:
+            yield self._device_bytes()
         for name, histogram, help_text in self._histograms():
             yield self._histogram(name, help_text, histogram)
         yield self._gauge("vllm:cache_config_info", "Settings of the cache, as labels.", 1, self._config_labels())
@@ -110,6 +112,13 @@ class Exposition(Collector):
         yield "vllm:e2e_request_latency_seconds", times.e2e_request_latency, "From arrival to the last token."
         yield "vllm:request_queue_time_seconds", times.request_queue_time, "From arrival to admission."
         yield "vllm:request_prefill_time_seconds", times.request_prefill_time, "From admission to the first token."
+
+    def _device_bytes(self) -> GaugeMetricFamily:
+        help_text = "GPU memory by use; captured steps and kernels as measured at the start."
+        family = GaugeMetricFamily("anaphora:gpu_memory_bytes", help_text, labels=[*self._labels, "use"])
+        for use, num_bytes in self._backend.device_bytes.items():
+            family.add_metric([*self._labels.values(), use], num_bytes)
+        return family
 
     def _config_labels(self) -> dict[str, str]:
         config, capacity = self._backend.config, self._backend.kv_capacity

@@ -28,7 +28,7 @@ def emulated_model(folder: Path, block_size: int = 16) -> DeviceLM:
 
 
 def emulated_launcher(
-    model: DeviceLM, config: EngineConfig, max_captured: int, num_spare_blocks: int = 2
+    model: DeviceLM, config: EngineConfig, max_captured: int, num_spare_blocks: int = 2, *, captures: bool = True
 ) -> PassLauncher:
     """Passes of up to ``max_captured`` tokens are padded as for a graph; memory that nobody wrote is poisoned."""
     plan = config.resolve(model.config)
@@ -40,7 +40,8 @@ def emulated_launcher(
     launcher = PassLauncher(
         model, kv, room=room, buckets=buckets, capture=EmulatedCapture(), num_spare_blocks=num_spare_blocks
     )
-    launcher.capture_all()
+    if captures:
+        launcher.capture_all()
     return launcher
 
 

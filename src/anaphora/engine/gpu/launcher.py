@@ -96,6 +96,11 @@ class PassLauncher:
         """Of a captured pass."""
         return self._buckets[-1] if self._buckets else 0
 
+    @property
+    def num_captured(self) -> int:
+        """Passes that can be replayed."""
+        return len(self._passes)
+
     @torch.inference_mode()
     def capture_all(self) -> None:
         """Record every pass that small steps can need: no request then waits for one to be compiled or recorded.

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from dataclasses import replace
 
 import torch
 
@@ -11,7 +12,7 @@ from anaphora.engine.gpu.buckets import TOKEN_BUCKETS, buckets_up_to
 from anaphora.engine.gpu.captured import captured_steps
 from anaphora.engine.gpu.graphs import CudaCapture
 from anaphora.engine.gpu.launcher import PassLauncher
-from anaphora.engine.gpu.memory import measure_demand
+from anaphora.engine.gpu.memory import capture_steps, device_bytes, free_bytes, measure_demand
 from anaphora.engine.gpu.runner import GpuRunner
 from anaphora.engine.gpu.step_inputs import Room
 from anaphora.engine.memory_plan import MAX_LOGITS_ROWS, MemoryPlan, gib, graph_bytes
@@ -56,11 +57,10 @@ def load_on_gpu(config: EngineConfig, checkpoint: Checkpoint, device: torch.devi
         capture=CudaCapture(device),
         num_spare_blocks=NUM_SPARE_BLOCKS,
     )
-    started_s = time.perf_counter()
     model.attention.warm_up(plan.scheduler.max_num_batched_tokens)
-    launcher.capture_all()
-    logger.info("captured steps of up to %d tokens in %.1f s", launcher.max_num_tokens, time.perf_counter() - started_s)
-    return GpuRunner(launcher, block_size=config.block_size, max_model_len=plan.max_model_len), plan
+    taken = capture_steps(launcher, memory.demand.graphs, lambda: free_bytes(device))
+    runner = GpuRunner(launcher, block_size=config.block_size, max_model_len=plan.max_model_len)
+    return runner, replace(plan, device_bytes=device_bytes(memory.demand, taken, kv.num_bytes))
 
 
 def captured_room(plan: EnginePlan, block_size: int) -> Room:
