@@ -47,6 +47,24 @@ def test_what_is_shared_is_cached_and_what_is_not_is_not(tmp_path: Path, honours
             assert row["saved_ms_paired"]["num_pairs"] == 3
 
 
+@pytest.mark.parametrize(("only", "said"), [(("assistant", "code"), ", and of "), (("assistant",), "cached).")])
+def test_what_nothing_came_from_the_cache_of_is_not_said_to_be_changed_by_it(
+    tmp_path: Path, only: tuple[str, ...], said: str
+) -> None:
+    run, _ = bench(tmp_path, options(only=only), main=FakeServing())
+    results = results_of(run)
+    assert said in answer(results)
+    assert "Nothing came" not in answer(results)
+    last = results["experiments"]["scenarios"]["rows"][-1]
+    last["hit_rate_percent_after_first"]["usage"] = 0.0
+    told = answer(results)
+    if len(only) > 1:
+        assert f"Nothing came from the cache of {only[-1]}." in told
+        assert told.count(only[-1]) == 1
+    else:
+        assert told == "Nothing came from the cache, of no scenario: their times do not differ by caching."
+
+
 def test_what_explains_a_gap_goes_by_the_servers_own_block_size(tmp_path: Path) -> None:
     run, _ = bench(tmp_path, options(only=("assistant", "code")), main=FakeServing())
     odd = next(n for n, r in enumerate(run.requests) if (r.label, r.arm, r.phase) == ("code", "on", "measured"))

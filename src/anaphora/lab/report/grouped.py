@@ -106,9 +106,15 @@ def _answer(found: Mapping[str, Any], noun: str) -> str:
     if not told:
         return f"No {noun} has a time to first token in both arms."
     told.sort(key=lambda row: -row["reduction_percent"])
-    best, worst = told[0], told[-1]
+    hits = {row["group"]: told_rate(row["hit_rate_percent_after_first"]) for row in told}
+    reused = [row for row in told if hits[row["group"]] != 0]
+    if not reused:
+        return f"Nothing came from the cache, of no {noun}: their times do not differ by caching."
+    best, worst = reused[0], reused[-1]
     sentence = f"Prefix caching changed the median time to first token {_changed(best)}"
-    return f"{sentence}, and {_changed(worst)}." if len(told) > 1 else f"{sentence}."
+    sentence = f"{sentence}, and {_changed(worst)}." if len(reused) > 1 else f"{sentence}."
+    missed = [group for group, hit in hits.items() if hit == 0]  # what their times differ by is chance
+    return f"{sentence} Nothing came from the cache of {', '.join(missed)}." if missed else sentence
 
 
 def _changed(row: Mapping[str, Any]) -> str:

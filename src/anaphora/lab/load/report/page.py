@@ -82,11 +82,12 @@ def _asked(results: Mapping[str, Any], say: Say) -> str:
         *([f"Limits: {limits_text(results['load']['slo'])}."] if results["load"]["slo"] else []),
     ]
     mechanism = Mechanism(settings["mechanism"])
+    again = f", {num_resumed} times in all" if num_resumed > 1 else ""
     arms = [
         f"“Off” is {mechanism.off_means}.",
         *mechanism.proof_in_words(settings["mechanism_proof"]),
         *_STAGES,
-        *([f"The run was cut short and resumed, {num_resumed} times in all."] if num_resumed else []),
+        *([f"The run was cut short and resumed{again}."] if num_resumed else []),
     ]
     return "".join(paragraph(texts, lambda text: escape(say(text))) for texts in (facts, arms)) + paragraph(_TERMS, say)
 
