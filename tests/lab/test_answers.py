@@ -3,12 +3,15 @@ success."""
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from anaphora.lab.answers import Answer, AnswerReader, error_in
 from anaphora.lab.usage import read_usage
+from anaphora.traces.records import RecordWriter, RunHeader, read_run
+from tests.lab.records import record
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
 MS = 1_000_000
@@ -181,3 +184,63 @@ def test_what_a_server_writes_beside_usage_is_kept_with_it(apart: bool) -> None:
     plain = whole(200, "application/json", json.dumps({**token, "metrics": {"queue_time_ms": 1.0}}))
     assert plain.usage == {"metrics": {"queue_time_ms": 1.0}}
     assert _stream(token).usage is None
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [(["a\ud83d", "\ude00b"], "a\U0001f600b"), (["a\ud83d", "b"], "a\ufffdb"), (["\ude00"], "\ufffd"), (["甲"], "甲")],
+)
+def test_halves_of_a_character_are_put_together_or_marked(pieces: list[str], text: str) -> None:
+    """Gateways that count in UTF-16 may cut a pair in two; what stays of it could be written into no file."""
+    reader = AnswerReader()
+    reader.begin(200, {"content-type": "text/event-stream"})
+    for piece in pieces:
+        reader.feed(1, f"data: {json.dumps({'choices': [{'delta': {'content': piece}}]})}\n\n".encode())
+    reader.feed(2, b"data: [DONE]\n\n")
+    assert reader.finish(complete=True).text == text
+
+
+CHUNK: dict[str, Any] = {
+    "choices": [
+        {
+            "index": 0,
+            "delta": {"role": "assistant", "content": "hi", "tool_calls": [{"id": "x"}]},
+            "message": {"content": "hi"},
+            "finish_reason": "stop",
+        }
+    ],
+    "usage": {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 3}, "input_tokens": 4},
+    "timings": {"prompt_n": 4, "cache_n": 3},
+    "error": {"message": "no", "type": "x"},
+}
+ODD: tuple[Any, ...] = (None, True, 5, -1.5, "x", "", "\ud83d", [], [1], ["x"], {}, {"a": 1})
+
+
+def mutated(value: Any, random: Random) -> Any:
+    """The value with some of its parts of any other shape."""
+    if random.random() < 0.12:
+        return random.choice(ODD)
+    if isinstance(value, dict):
+        return {name: mutated(part, random) for name, part in value.items() if name != "error" or random.random() < 0.2}
+    return [mutated(part, random) for part in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_an_answer_of_any_shape_is_read_or_told_and_can_be_kept(streamed: bool, tmp_path: Path) -> None:
+    kept = []
+    for seed in range(600):
+        data = json.dumps(mutated(CHUNK, Random(seed)))
+        reader = AnswerReader()
+        reader.begin(200, {"content-type": "text/event-stream" if streamed else "application/json"})
+        reader.feed(1, (f"data: {data}\n\ndata: [DONE]\n\n" if streamed else data).encode())
+        answer = reader.finish(complete=True)
+        read_usage(answer.usage)
+        kept.append(
+            record(answer=answer.text, error=answer.error, usage=answer.usage, finish_reason=answer.finish_reason)
+        )
+    with RecordWriter(tmp_path / "records.jsonl") as writer:
+        header = {"settings": {}, "target": {}, "environment": {}}
+        writer.begin(RunHeader(run_id="r", started_at="", num_planned_requests=1, **header))
+        for one in kept:
+            writer.append(one)
+    assert read_run(tmp_path).requests == tuple(kept)  # every field of its type, too

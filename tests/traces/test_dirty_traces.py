@@ -114,3 +114,12 @@ def test_one_id_for_blocks_of_two_sizes_is_two_blocks(tmp_path: Path) -> None:
     blocks = [list(r.prompt.block_ids) for r in trace.requests if isinstance(r.prompt, HashedPrompt)]
     assert blocks == [[0, 1], [0, 2], [0, 3], [0, 1]]
     assert found(trace) == {"id_of_two_sizes": (3, (2, 3, 4))}
+
+
+def test_half_of_a_surrogate_pair_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    texts = ['"a \\ud83d b"', '"a \\ud83d\\ude00 b"', '"a \\\\ud83d b"', '"a \\uDE00"']
+    path.write_text("".join(f'{{"messages": [{{"role": "user", "content": {text}}}]}}\n' for text in texts))
+    trace = read_trace(path)
+    assert [request.line for request in trace.requests] == [2, 3]
+    assert found(trace)["damaged"] == (2, (1, 4))

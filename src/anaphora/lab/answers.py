@@ -73,6 +73,8 @@ class AnswerReader:
                 answer.error = "the stream ended early: the server stopped, or a proxy in between gave up"
         if not complete and answer.error is None and not answer.saw_done:
             answer.error = "the connection was cut in the middle of the answer"
+        answer.text = whole_characters(answer.text)
+        answer.error = answer.error if answer.error is None else whole_characters(answer.error)
         return answer
 
     def _take(self, ns: int, events: list[ServerSentEvent]) -> None:
@@ -94,14 +96,15 @@ class AnswerReader:
             answer.error = answer.error or problem
             return
         answer.usage = {**(answer.usage or {}), **_accounts(chunk)} or None  # running usage is replaced, never added up
-        for choice in chunk.get("choices") or ():
+        choices = chunk.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, Mapping):
                 self._take_choice(ns, choice)
 
     def _take_choice(self, ns: int, choice: Mapping[str, Any]) -> None:
         answer = self.answer
-        answer.finish_reason = choice.get("finish_reason") or answer.finish_reason
-        delta = choice.get("delta") or choice
+        answer.finish_reason = _reason_in(choice) or answer.finish_reason
+        delta = _part_of(choice, "delta")
         if not any(delta.get(name) for name in _GENERATED):
             return
         answer.num_token_events += 1
@@ -128,8 +131,19 @@ class AnswerReader:
             answer.error = _without_choices(value)
             return
         answer.usage = _accounts(value) or None
-        answer.finish_reason = choices[0].get("finish_reason")
-        answer.text = visible_text(choices[0].get("message") or choices[0])
+        answer.finish_reason = _reason_in(choices[0])
+        answer.text = visible_text(_part_of(choices[0], "message"))
+
+
+def _reason_in(choice: Mapping[str, Any]) -> str | None:
+    reason = choice.get("finish_reason")
+    return reason if isinstance(reason, str) else None
+
+
+def _part_of(choice: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The message or delta of a choice; the choice itself where it has none, as in text completions."""
+    part = choice.get(name)
+    return part if isinstance(part, Mapping) and part else choice
 
 
 def _accounts(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,6 +187,12 @@ def no_json(status: int, content_type: str, body: bytes) -> str:
     if not text:
         return f"HTTP {status} with an empty body"
     return f"HTTP {status} with something that is not JSON: {shorten(text)}"
+
+
+def whole_characters(text: str) -> str:
+    """Text that can be written down: halves of a surrogate pair, which some gateways send in two events, are put
+    together, and one that stays alone is marked as unreadable."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def shorten(text: str, limit: int = 200) -> str:

@@ -42,7 +42,11 @@ class LineWriter:
             raise TraceError(f"{path} exists already: give another folder with --out")
         if resumes:
             _end_last_line(path)
-        self._file: IO[str] = path.open("a" if resumes else "x", encoding="utf-8")
+        self._file: IO[str] = path.open(
+            "a" if resumes else "x",
+            encoding="utf-8",
+            errors="backslashreplace",  # half of a surrogate pair in a server's words; JSON escapes it the same way
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from anaphora.traces.findings import FindingKind, Findings
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_HALF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -48,6 +50,8 @@ def json_rows(path: Path, findings: Findings) -> Iterator[Row]:
         try:
             # Bytes that are no text are no row: with a mark in their place, texts that differ would be equal.
             value = _DECODER.decode(data.decode("utf-8"))
+            if _HALF_A_PAIR.search(data):
+                _refuse_half_characters(value)
         except (ValueError, RecursionError) as error:
             findings.add(FindingKind.DAMAGED if is_whole else FindingKind.CUT_OFF, line, str(error))
             continue
@@ -75,6 +79,14 @@ def _open(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
         is_compressed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     return cast(IO[bytes], gzip.open(path)) if is_compressed else path.open("rb")
+
+
+def _refuse_half_characters(value: Any) -> None:
+    """Escapes may spell half of a surrogate pair: no text, since nobody can send it on."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair is no character") from None
 
 
 def _refuse_constant(name: str) -> float:
