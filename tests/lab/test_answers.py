@@ -239,7 +239,7 @@ def test_an_answer_of_any_shape_is_read_or_told_and_can_be_kept(streamed: bool, 
             record(answer=answer.text, error=answer.error, usage=answer.usage, finish_reason=answer.finish_reason)
         )
     with RecordWriter(tmp_path / "records.jsonl") as writer:
-        header = {"settings": {}, "target": {}, "environment": {}}
+        header: dict[str, Any] = {"settings": {}, "target": {}, "environment": {}}
         writer.begin(RunHeader(run_id="r", started_at="", num_planned_requests=1, **header))
         for one in kept:
             writer.append(one)
