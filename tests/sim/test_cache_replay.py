@@ -93,7 +93,7 @@ def test_a_prompts_beginning_outlives_its_end() -> None:
 
 def test_policies_learn_how_long_the_answers_were(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = token_trace([1] * 40, [2] * 40)
-    requests = (replace(trace.requests[0], num_output_tokens=7), trace.requests[1])
+    requests = (trace.requests[0]._replace(num_output_tokens=7), trace.requests[1])
     replay = CacheReplay(CacheConfig(num_blocks=8))
     told: list[int | None] = []
     free = replay.manager.free

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from anaphora.kvcache.eviction.visit import Visit
 
 
+_NO_IDS, _NO_NUMBERS = array("I"), array("Q")
+"""Of all extents without blocks, and never written to."""
+
+
 class Extent(Run):
     """A run of blocks of one namespace that share one history, and so one entry for all of them.
 
@@ -58,7 +62,7 @@ class Extent(Run):
     def __init__(self, namespace: Namespace, parent: Self | None, tokens: bytearray, width: int) -> None:
         super().__init__(parent, tokens, width)
         self.namespace = namespace
-        self.block_ids: array[int] = array("I")
+        self.block_ids: array[int] = _NO_IDS
         self.ref_count = 0
         """Block tables that mention the blocks, and pins."""
         self.owner: RequestId | None = None
@@ -75,7 +79,7 @@ class Extent(Run):
         """How often it was cached, counting from when it was first known."""
         self.num_uses = 0
         """Requests that found it since it is cached."""
-        self.stored_at: array[int] = array("Q")
+        self.stored_at: array[int] = _NO_NUMBERS
         """The blocks' places in the order in which blocks were cached."""
         self.released_at = 0
         """Its place in the order in which blocks were given up by the last who held them; 0: never since cached."""
@@ -114,7 +118,7 @@ class Extent(Run):
         """Take the extent's blocks away."""
         assert self.block_ids
         assert self.parent is not None
-        self.block_ids, self.stored_at = array("I"), array("Q")
+        self.block_ids, self.stored_at = _NO_IDS, _NO_NUMBERS
         self.owner = self.step = None
         self.ref_count = 0
         self.parent.num_attached_children -= 1
@@ -125,8 +129,9 @@ class Extent(Run):
         upper = Extent(self.namespace, None, bytearray(), self.width)
         upper.parent = self.parent
         self.cut(upper, num_blocks)
-        upper.block_ids, self.block_ids = divide(self.block_ids, num_blocks)
-        upper.stored_at, self.stored_at = divide(self.stored_at, num_blocks)
+        if self.block_ids:
+            upper.block_ids, self.block_ids = divide(self.block_ids, num_blocks)
+            upper.stored_at, self.stored_at = divide(self.stored_at, num_blocks)
         if self.keys is not None:
             upper.keys, self.keys = divide(self.keys, num_blocks)
         upper.ref_count, upper.owner, upper.step = self.ref_count, self.owner, self.step

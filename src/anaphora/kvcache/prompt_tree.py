@@ -34,7 +34,8 @@ class PromptNode:
         pieces: list[bytes] = []
         node: PromptNode | None = self
         while node is not None and node.depth > start:
-            pieces.append(node.edge[max(start - node.start, 0) : max(stop - node.start, 0)])
+            begin = node.start
+            pieces.append(node.edge[max(start - begin, 0) : max(stop - begin, 0)])
             node = node.parent
         return b"".join(reversed(pieces))
 

@@ -30,7 +30,8 @@ class CacheStats:
         self.num_prompt_tokens += ledger.num_prompt_tokens
         self.num_queried_tokens += ledger.num_queried_tokens
         self.num_cached_tokens += ledger.num_cached_tokens
+        by_reason, by_tenant_reason = self.num_tokens_by_reason, self.num_tokens_by_tenant_reason
         for reason, count in ledger.counts.items():
-            self.num_tokens_by_reason[reason] += count
+            by_reason[reason] += count
         for reason, count in ledger.for_tenant().counts.items():
-            self.num_tokens_by_tenant_reason[reason] += count
+            by_tenant_reason[reason] += count

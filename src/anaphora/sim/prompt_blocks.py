@@ -17,12 +17,12 @@ class _ReadyBlocks(TokenBlocks):
 
     __slots__ = ()
 
-    def __init__(self, packed: bytes, width: int, block_size: int, tail: bytes) -> None:
+    def __init__(self, packed: bytes, width: int, block_size: int, tail: "array[int]") -> None:
         self.packed = bytearray(packed)
         self.width = width
         self.block_size = block_size
         self.num_full = len(packed) // width
-        self._tail = array("I", tail)
+        self._tail = tail
         self._whole = None
 
 
@@ -40,8 +40,10 @@ class _HashedBlocks(_ReadyBlocks):
         return self.block_size
 
     def to_bytes(self) -> bytes:
-        num_tail = len(self._tail) % 2**16
-        return bytes(self.packed) + (num_tail.to_bytes(3, "big") if num_tail else b"")
+        if self._whole is None:
+            num_tail = len(self._tail) % 2**16
+            self._whole = bytes(self.packed) + (num_tail.to_bytes(3, "big") if num_tail else b"")
+        return self._whole
 
 
 class PromptBlocks(NamedTuple):
@@ -101,10 +103,12 @@ class PromptBlocks(NamedTuple):
 
     def for_engine(self, max_blocks: int | None = None) -> TokenBlocks:
         """The prompt as the engine knows it, or no more than its first blocks."""
-        blocks = _HashedBlocks if self.is_hashed else _ReadyBlocks
-        if max_blocks is not None and max_blocks < self.num_blocks:
-            return blocks(self.beginning(max_blocks), self.width, self.block_size, b"")
-        return blocks(self.beginning(self.num_full_blocks), self.width, self.block_size, self._tail())
+        blocks, width = _HashedBlocks if self.is_hashed else _ReadyBlocks, self.width
+        num_full, num_tail = divmod(self.num_tokens, self.block_size)
+        if max_blocks is not None and max_blocks < num_full + bool(num_tail):
+            return blocks(self.packed[: max_blocks * width], width, self.block_size, array("I"))
+        tail = _NO_TOKEN * num_tail if self.is_hashed else array("I", self.packed[num_full * width :])
+        return blocks(self.packed[: num_full * width], width, self.block_size, tail)
 
     def token_ids(self) -> "array[int]":
         """The prompt's tokens. Of a hashed block one number stands for each: equal blocks have equal tokens."""
@@ -116,7 +120,7 @@ class PromptBlocks(NamedTuple):
     def for_trace_rule(self) -> TokenBlocks:
         """The prompt in units of blocks, a partial one like the others; one more unit lets a lookup match them all."""
         padding = bytes([_PADDING]) * (-len(self.packed) % self.width)
-        return _ReadyBlocks(self.packed + padding, self.width, 1, bytes(TOKEN_BYTES))
+        return _ReadyBlocks(self.packed + padding, self.width, 1, _NO_TOKEN[:])
 
     def computed_blocks(self) -> list[bytes]:
         """What a request leaves in an engine's cache, then a partial block: of the prompt, and of a known answer."""
@@ -129,12 +133,9 @@ class PromptBlocks(NamedTuple):
         """Tokens in the first ``num_blocks`` blocks."""
         return min(num_blocks * self.block_size, self.num_tokens)
 
-    def _tail(self) -> bytes:
-        if self.is_hashed:
-            return bytes(self.num_tokens % self.block_size * TOKEN_BYTES)
-        return self.packed[self.num_full_blocks * self.width :]
 
-
+_NO_TOKEN = array("I", [0])
+"""In place of each token that is not known."""
 _PADDING = 255
 """Fills partial blocks up, as far as they count as blocks. No vocabulary has a token 2**32 - 1."""
 

@@ -183,7 +183,7 @@ class Sweep:
     @cached_property
     def _unbounded(self) -> int:
         """Blocks with which a cache never has to evict."""
-        return self.working_set + max(prompt.num_blocks for prompt in self.prompts)
+        return self.working_set + max(map(len, self.paths))
 
     def _config(self, plan: RunPlan) -> CacheConfig:
         num_blocks = self._unbounded if plan.num_blocks is None else min(plan.num_blocks, self._unbounded)

@@ -49,8 +49,7 @@ class ChatPrompt(NamedTuple):
 Prompt = HashedPrompt | TokenPrompt | TextPrompt | ChatPrompt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceRequest:
+class TraceRequest(NamedTuple):
     """One request, in the order of arrival once it is in a :class:`Trace`."""
 
     line: int

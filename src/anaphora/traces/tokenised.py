@@ -40,4 +40,4 @@ def _tokenise(request: TraceRequest, encode: Encoder, findings: Findings) -> Tra
     if not token_ids:
         findings.add(FindingKind.EMPTY_PROMPT, request.line)
         return None
-    return replace(request, prompt=TokenPrompt(token_ids))
+    return request._replace(prompt=TokenPrompt(token_ids))

@@ -96,7 +96,7 @@ def _with_blocks(trace: Trace) -> Trace:
     def as_blocks(request: TraceRequest) -> TraceRequest:
         assert isinstance(request.prompt, TokenPrompt)
         tokens = request.prompt.token_ids
-        return replace(request, prompt=HashedPrompt(tokens[::block_size], len(tokens)))
+        return request._replace(prompt=HashedPrompt(tokens[::block_size], len(tokens)))
 
     return replace(trace, requests=tuple(as_blocks(request) for request in trace.requests))
 
