@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from anaphora.sim.prompt_blocks import PromptBlocks
+from anaphora.traces.own_numbers import OwnNumbers
 
 NEVER = 2**32 - 1
 """The time of a use that does not come."""
@@ -11,9 +12,9 @@ NEVER = 2**32 - 1
 
 def paths_of(prompts: Sequence[PromptBlocks]) -> list["array[int]"]:
     """For each prompt the number of the prefix that ends with each of its blocks. Equal numbers are equal prefixes."""
-    known = _own_numbers(prompts)
-    if known is not None:
-        return known
+    own = _own_paths(prompts)
+    if own is not None:
+        return own
     return _Numbering().paths((prompt, [] if prompt.is_hashed else prompt.blocks) for prompt in prompts)
 
 
@@ -22,29 +23,13 @@ def paths_with_answers(prompts: Iterable[PromptBlocks]) -> list["array[int]"]:
     return _Numbering().paths((prompt, [] if prompt.is_hashed else prompt.computed_blocks()) for prompt in prompts)
 
 
-def _own_numbers(prompts: Sequence[PromptBlocks]) -> list["array[int]"] | None:
-    """A trace's own block ids, if they number its prefixes from 0 on as they come: then no id follows two others.
-
-    New ids come last in a prompt, and what is known before them begins the prompt that the last of it was new in.
-    """
+def _own_paths(prompts: Sequence[PromptBlocks]) -> list["array[int]"] | None:
+    """A trace's own block ids, if they number its prefixes."""
     if not all(prompt.is_hashed for prompt in prompts) or len({prompt.namespace for prompt in prompts}) > 1:
         return None
-    paths: list[array[int]] = []
-    first_paths: list[array[int]] = []
-    """By number, the path that it was new in."""
-    for prompt in prompts:
-        path, num_before = array("I", prompt.packed), len(first_paths)
-        num_new = max(0, path[-1] + 1 - num_before)
-        if num_new > len(path):
-            return None
-        known, new = path[: len(path) - num_new], path[len(path) - num_new :]
-        if new != array("I", range(num_before, num_before + num_new)):
-            return None
-        if known and (known[-1] >= num_before or known != first_paths[known[-1]][: len(known)]):
-            return None
-        first_paths += [path] * num_new
-        paths.append(path)
-    return paths
+    numbers = OwnNumbers()
+    paths = [array("I", prompt.packed) for prompt in prompts]
+    return paths if all(map(numbers.take, paths)) else None
 
 
 class _Numbering:

@@ -7,11 +7,12 @@ from itertools import count
 from operator import ne
 
 from anaphora.traces.findings import FindingKind, Findings
+from anaphora.traces.own_numbers import OwnNumbers
 from anaphora.traces.request import HashedPrompt
 
 
 class BlockIds:
-    """Renumbers ids from 0 in the order of their appearance.
+    """Renumbers ids from 0 in the order of their appearance. Those of many traces are so already, and stay as they are.
 
     Ids are compared as Python integers: neighbours beyond 2^53, which readers that go through doubles merge, stay
     apart.
@@ -20,10 +21,13 @@ class BlockIds:
     def __init__(self, block_size: int, findings: Findings) -> None:
         self._block_size = block_size
         self._findings = findings
+        self._own: OwnNumbers | None = OwnNumbers()
+        """As long as all ids have stayed as they are; after that the two below are used."""
         self._numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
         self._parents = array("q")
         """By number, the block before it where it was first seen, or -1."""
-        self._partial: set[Hashable] = set()
+        self._partial: dict[Hashable, int] = {}
+        """Ids that have stood for less than a block, and for how many tokens at first."""
         self._num_unnamed = 0
 
     def prompt(self, ids: Sequence[int], num_tokens: int, line: int, scope: str | None = None) -> HashedPrompt | None:
@@ -42,12 +46,42 @@ class BlockIds:
             detail = f"{len(ids)} ids for {num_tokens} tokens in blocks of {self._block_size}"
             self._findings.add(FindingKind.WRONG_BLOCK_COUNT, line, detail)
             return None
+        if self._own is not None:
+            if scope is None and (path := self._own_path(self._own, ids, num_full, num_tail)):
+                return HashedPrompt(path, num_tokens)
+            self._stop_owning(self._own)
         keys: list[Hashable] = list(ids) if scope is None else [(scope, block_id) for block_id in ids]
-        if not self._partial.isdisjoint(keys[:num_full]):
+        if not self._partial.keys().isdisjoint(keys[:num_full]):
             self._findings.add(FindingKind.ID_OF_TWO_SIZES, line)
         if num_tail:
             keys[num_full:] = [self._tail_key(keys[num_full:], num_tail, line)]
         return HashedPrompt(self._renumber(keys, line), num_tokens)
+
+    def _own_path(self, own: OwnNumbers, ids: Sequence[int], num_full: int, num_tail: int) -> "array[int] | None":
+        """The ids as they are; ``None`` if that would not do: they number no prefixes, or one stands for two sizes."""
+        if len(ids) < num_full + bool(num_tail) or not self._partial.keys().isdisjoint(ids[:num_full]):
+            return None
+        if num_tail and ids[-1] < len(own) and self._partial.get(ids[-1]) != num_tail:
+            return None
+        try:
+            path = array("I", ids)
+        except OverflowError:
+            return None
+        if not own.take(path):
+            return None
+        if num_tail:
+            self._partial[ids[-1]] = num_tail
+        return path
+
+    def _stop_owning(self, own: OwnNumbers) -> None:
+        """Go on with what the ids were so far."""
+        self._own = None
+        keys = [
+            ("partial", number, self._partial[number]) if number in self._partial else number
+            for number in range(len(own))
+        ]
+        self._numbers = defaultdict(count(len(own)).__next__, zip(keys, count(), strict=False))
+        self._parents.extend(own.parents())
 
     def _tail_key(self, last: Sequence[Hashable], num_tokens: int, line: int) -> Hashable:
         """An id is another block where it stands for fewer tokens; a block without an id is like no other."""
@@ -58,7 +92,7 @@ class BlockIds:
         key = ("partial", last[0], num_tokens)
         if last[0] in self._numbers or (last[0] in self._partial and key not in self._numbers):
             self._findings.add(FindingKind.ID_OF_TWO_SIZES, line)
-        self._partial.add(last[0])
+        self._partial.setdefault(last[0], num_tokens)
         return key
 
     def _renumber(self, keys: Sequence[Hashable], line: int) -> "array[int]":
