@@ -55,12 +55,12 @@ code { font: .88em/1.5 ui-monospace, "SFMono-Regular", Menlo, Consolas, monospac
               border-bottom: 1px solid var(--line); }
   .cards td { display: block; min-width: 0; padding: 0; border: 0; text-align: left; white-space: normal;
               overflow-wrap: break-word; }
-  .cards td::before { content: attr(data-label); display: block; color: var(--soft); font-size: .75rem;
+  .cards td[data-label]::before { content: attr(data-label); display: block; color: var(--soft); font-size: .75rem;
                       line-height: 1.25; }
   .cards td.long { grid-column: span 2; }
   .cards td.whole, .cards td:first-child { grid-column: 1 / -1; }
   .cards td:first-child { font-weight: 600; }
-  .cards td:first-child::before { display: inline; font-weight: 400; margin-right: .5rem; }
+  .cards td[data-label]:first-child::before { display: inline; font-weight: 400; margin-right: .5rem; }
   .cards td:empty { display: none; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
   .checks li { grid-template-columns: 1.6rem 1fr; }

@@ -105,7 +105,7 @@ def from_due(load: Mapping[str, Any]) -> Table:
     return _table(
         load,
         "Latency from when requests were due",
-        (*_names("TTFT "), "E2E P50", "sent late, P50", "P99"),
+        (*_names("TTFT "), "E2E P50", "sent late, P50", "sent late, P99"),
         lambda cell: (
             *_times(cell["from_due"], "ttft_ms"),
             quantile_text(cell["from_due"]["e2e_ms"]["p50"]),

@@ -74,7 +74,7 @@ def refusals_of(results: Mapping[str, Any]) -> list[str]:
 def _change(load: Mapping[str, Any]) -> Table:
     is_closed = load["loop"] == "closed"
     last = ("output tokens/s",) if is_closed else ()
-    columns = (level_column(load["loop"]), "TTFT P50 off", "on", "change", "95% interval", *last)
+    columns = (level_column(load["loop"]), "TTFT P50 off", "TTFT P50 on", "change", "95% interval", *last)
     rows = tuple(
         (
             f"{row['level']:g}",
