@@ -18,7 +18,7 @@ from anaphora.server.frontends.asides import Setup
 from anaphora.server.frontends.supervisor import Supervisor
 from anaphora.server.listener import bind, bind_shared
 from anaphora.server.process import ServerProcess, on_stop_signals
-from anaphora.server.process_setup import set_up_process
+from anaphora.server.process_setup import set_up_process, settle_memory
 from anaphora.server.settings import ServerSettings
 
 SETTINGS = ServerSettings(served_model_names=(MODEL_NAME,))
@@ -34,6 +34,7 @@ async def serve_alone(folder: str, port: int, threads: Path) -> None:
     """All in this process."""
     engine = await AsyncEngine.start(EngineConfig(model=folder), load=load_instant)
     tell_threads(threads)
+    settle_memory()
     process = ServerProcess(
         build_app(engine, SETTINGS),
         stop_engine=lambda drain_s: engine.shutdown(drain_s=drain_s),
@@ -52,6 +53,7 @@ async def serve_from_front_ends(folder: str, port: int, count: int, threads: Pat
         await supervisor.spawn()
         host = await EngineHost.start(EngineConfig(model=folder), load=load_instant)
         tell_threads(threads)
+        settle_memory()
         with on_stop_signals(supervisor.heed):
             supervisor.welcome(host)
             await supervisor.ended()

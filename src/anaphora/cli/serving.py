@@ -37,6 +37,7 @@ async def serve_alone(plan: Plan) -> bool:
     from anaphora.server.app import build_app
     from anaphora.server.logged_backend import LoggedBackend
     from anaphora.server.process import ServerProcess
+    from anaphora.server.process_setup import settle_memory
     from anaphora.server.stats_log import log_stats
     from anaphora.server.traffic_log import TrafficLog
     from anaphora.server.traffic_rows import RowMaker
@@ -54,6 +55,7 @@ async def serve_alone(plan: Plan) -> bool:
         drain_s=settings.drain_seconds,
         access_log=settings.access_log,
     )
+    settle_memory()
     tasks = [asyncio.create_task(log_stats(engine.stats)), asyncio.create_task(process.end_after(engine.has_died))]
     try:
         await process.serve(sockets=plan.listeners)
@@ -71,6 +73,7 @@ async def serve_from_front_ends(plan: Plan) -> bool:
     from anaphora.engine import EngineHost
     from anaphora.server.frontends.supervisor import Supervisor
     from anaphora.server.process import on_stop_signals
+    from anaphora.server.process_setup import settle_memory
     from anaphora.server.stats_log import log_stats
     from anaphora.server.traffic_rows import RowMaker
 
@@ -87,6 +90,7 @@ async def serve_from_front_ends(plan: Plan) -> bool:
     _log_banner(settings, plan.for_server, host.description)
     if plan.log_file is not None:
         plan.log_file.write(json.dumps(rows.start(host.description)) + "\n")
+    settle_memory()
     stats = asyncio.create_task(log_stats(host.stats))
     try:
         with on_stop_signals(supervisor.heed):

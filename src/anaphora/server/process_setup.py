@@ -1,5 +1,6 @@
-"""How every process that serves is set up: its log, and how its threads take turns."""
+"""How every process that serves is set up: its log, how its threads take turns, and when it searches for cycles."""
 
+import gc
 import logging
 import sys
 
@@ -10,6 +11,18 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 def set_up_process() -> None:
-    """To be called once, before the event loop starts."""
+    """To be called once, before the event loop starts; :func:`settle_memory` is to follow."""
+    gc.disable()  # modules and weights are no cycles to be freed: imports take a fifth less time
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT, datefmt="%H:%M:%S")
+
+
+def settle_memory() -> None:
+    """To be called once all is loaded, before the first request: what is here now stays until the end.
+
+    Python's searches for cycles leave it out from now on. With torch it is 200 000 objects: to go through them takes a
+    tenth of a second, in which no thread runs, and some requests in a thousand would wait for that.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.enable()

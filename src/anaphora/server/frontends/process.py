@@ -27,7 +27,7 @@ from anaphora.server.frontends.asides import RequestLogSetup
 from anaphora.server.frontends.control import Control
 from anaphora.server.logged_backend import LoggedBackend
 from anaphora.server.process import GRACE_S, ServerProcess
-from anaphora.server.process_setup import set_up_process
+from anaphora.server.process_setup import set_up_process, settle_memory
 from anaphora.server.traffic_log import TrafficLog, open_log_file
 from anaphora.tokenizer.tokenizer import Tokenizer
 
@@ -61,6 +61,7 @@ async def serve(channel: socket.socket, listener: socket.socket) -> None:
     try:
         setup = await control.setup
         tokenizer = Tokenizer.from_folder(Path(setup.model_folder))  # while the engine loads the weights
+        settle_memory()
         await port.welcomed()
         engine = EngineClient(port, tokenizer)
         with _logged(engine, setup.request_log) as backend:
