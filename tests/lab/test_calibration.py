@@ -109,6 +109,19 @@ def test_streams_that_did_not_run_at_once_are_refused() -> None:
         asyncio.run(three_on_two_connections())
 
 
+def test_a_machine_that_stood_still_is_told_as_that_and_not_as_a_server_that_is_silent() -> None:
+    class Silent(HttpClient):
+        async def exchange(self, *args: object, **options: object) -> object:  # type: ignore[override]
+            raise TargetError("http://127.0.0.1:1 gave no complete answer within 30 s")
+
+    async def one_silent() -> None:
+        async with timed_server() as base:
+            await calibration._together([Silent(base, clock=time.monotonic_ns)], SHORT)
+
+    with pytest.raises(TargetError, match=r"built-in server .* within 30 s; this machine stood still or is too busy"):
+        asyncio.run(one_silent())
+
+
 class _OneAtATime(HttpClient):
     """Lets a request wait for the one before it."""
 

@@ -30,7 +30,7 @@ def calibrate(
 
     found = asyncio.run(measure(parse_numbers(concurrency, "--concurrency", example="1,64,256"), repeats=repeats))
     if as_json:
-        told = {**to_json(found), "doubts": [" ".join(doubt.split()) for doubt in doubts(found)]}
+        told = {**to_json(found), "doubts": doubts(found)}
         typer.echo(json.dumps(told, indent=2))
     else:
         print_table(client_error_table(found), Console())

@@ -138,12 +138,18 @@ async def _together(clients: Sequence[HttpClient], timing: Timing) -> list[Timed
     body = json.dumps({"timing": asdict(timing)}).encode()
     streams = [TimedStream() for _ in clients]
     limit_s = 30 + 4 * timing.duration_s
-    await asyncio.gather(
-        *(
-            client.exchange("POST", "/v1/chat/completions", body=body, sink=stream, timeout_s=limit_s)
-            for client, stream in zip(clients, streams, strict=True)
+    try:
+        await asyncio.gather(
+            *(
+                client.exchange("POST", "/v1/chat/completions", body=body, sink=stream, timeout_s=limit_s)
+                for client, stream in zip(clients, streams, strict=True)
+            )
         )
-    )
+    except TargetError as error:
+        raise TargetError(
+            f"the built-in server with known timings did not answer as it should: {error}; this machine stood still "
+            "or is too busy to be calibrated, try again when it rests"
+        ) from error
     reached = max(stream.num_streams_at_once for stream in streams)
     if reached < len(clients):
         raise TargetError(

@@ -10,12 +10,12 @@ _NOTE = (
     "All streams of a row were started together and ran at once; an event is one of the 40 chunks of a stream."
 )
 _LATE = (
-    "With {streams} streams the 99th percentile is not to be trusted: events were read together with later ones, and\n"
-    "of those only the last one's arrival is known. The machine is too busy for so many: let it rest, ask for fewer,\n"
+    "With {streams} streams the 99th percentile is not to be trusted: events were read together with later ones, and "
+    "of those only the last one's arrival is known. The machine is too busy for so many: let it rest, ask for fewer, "
     "or, as root on Linux, put `chrt -f 5` in front of the command, which then runs as soon as something arrives."
 )
 _SLOW = (
-    "With {streams} streams even the median is more than {limit:g} ms late: one process cannot time so many truly\n"
+    "With {streams} streams even the median is more than {limit:g} ms late: one process cannot time so many truly "
     "here. `anaphora bench load` spreads as many over several processes, or refuses them."
 )
 
