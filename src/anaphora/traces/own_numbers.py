@@ -20,16 +20,17 @@ class OwnNumbers:
 
     def take(self, path: "array[int]") -> bool:
         """Whether a path of unsigned 32-bit ids goes on so. If it does not, nothing changes."""
-        first_paths, num_before = self._first_paths, len(self._first_paths)
-        num_new = max(0, path[-1] + 1 - num_before)
-        if num_new > len(path):
+        first_paths, num_before, stop = self._first_paths, len(self._first_paths), path[-1] + 1
+        if stop <= num_before:
+            return path == first_paths[path[-1]][: len(path)]
+        num_known = len(path) + num_before - stop
+        if num_known < 0 or path[num_known:] != array("I", range(num_before, stop)):
             return False
-        known, new = path[: len(path) - num_new], path[len(path) - num_new :]
-        if new != array("I", range(num_before, num_before + num_new)):
-            return False
-        if known and (known[-1] >= num_before or known != first_paths[known[-1]][: len(known)]):
-            return False
-        first_paths += [path] * num_new
+        if num_known:
+            last = path[num_known - 1]
+            if last >= num_before or path[:num_known] != first_paths[last][:num_known]:
+                return False
+        first_paths += [path] * (stop - num_before)
         return True
 
     def parents(self) -> list[int]:

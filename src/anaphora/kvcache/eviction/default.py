@@ -64,7 +64,7 @@ class DefaultEviction:
         if first is None or first[-1].visit is not going:
             going = self._going = self._choose()
         self._changed.add(going.kind)
-        return Victim(self._leaves[going.kind].pop(), as_a_whole=True)
+        return Victim(self._leaves[going.kind].pop(), True)
 
     def __len__(self) -> int:
         return sum(map(len, self._leaves))
