@@ -20,7 +20,7 @@ def reuse_distances(references: References) -> Ints:
     previous = references.previous
     places = np.flatnonzero(previous != FIRST)
     before = previous[places]
-    distances = np.full(len(previous), FIRST)
+    distances = np.full(len(previous), FIRST, np.int32)
     distances[places] = references.starts[places] - before - 1 - count_greater_before(before)
     return distances
 

@@ -17,10 +17,11 @@ def working_set(references: References, times: Floats, window: float, at: Floats
     it anew, or until the window has passed.
     """
     used = times[references.requests]
-    again = np.full(len(used), np.inf)
+    end = used + window
     reuses = np.flatnonzero(references.previous != FIRST)
-    again[references.previous[reuses]] = used[reuses]
-    end = np.sort(np.minimum(again, used + window))
+    before = references.previous[reuses]
+    end[before] = np.minimum(end[before], used[reuses])
+    end.sort()
     return np.searchsorted(used, at, side="right") - np.searchsorted(end, at, side="right")
 
 
