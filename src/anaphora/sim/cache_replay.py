@@ -54,7 +54,7 @@ class CacheReplay:
         num_hits = match.num_blocks
         num_blocks = min(prompt.num_blocks, manager.config.num_blocks)
         if num_hits >= num_blocks:
-            self._end_request(match.block_ids if self._belady else ())
+            self._end_request(match.block_ids)
             manager.touch(match, num_answer_tokens=prompt.num_output_tokens or 0)
         else:
             self._compute(match, num_blocks, None, prompt.num_output_tokens)
@@ -79,7 +79,8 @@ class CacheReplay:
         manager.commit(request_id, num_tokens)
         if answer:
             num_tokens = self._answer(request_id, match.tokens, answer)
-        self._end_request(table.ids_between(0, num_tokens // manager.config.block_size) if self._belady else ())
+        num_full = num_tokens // manager.config.block_size
+        self._end_request(table.ids_between(0, num_full))
         manager.free(request_id, num_answer_tokens=num_output_tokens)
 
     def _answer(self, request_id: RequestId, tokens: TokenBlocks, answer: Sequence[int]) -> int:
