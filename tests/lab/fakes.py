@@ -28,6 +28,8 @@ class FakeServing:
     shows_cached: bool = True
     has_tokenizer: bool = True
     takes_tools: bool = True
+    takes_system: bool = True
+    """Whether its chat template has system messages."""
     has_metrics: bool = True
     refuses_reset: str | None = None
     """Why nothing is forgotten when it is asked to forget."""
@@ -266,9 +268,9 @@ def openai_routes(serving: FakeServing) -> dict[str, Route]:
 
     def chat(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
         serving.num_requests += 1
-        error = serving.fails(serving.num_requests)
-        if error is not None:
-            return as_json({"error": {"message": error}}, 500)
+        refused = _refusal(serving, body, serving.fails(serving.num_requests))
+        if refused is not None:
+            return refused
         num_prompt, cached = serving.serve(body["messages"], body.get("cache_salt"), body.get("tools", ()))
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"content": f"word{n} "} for n in range(body["max_tokens"])]
@@ -284,6 +286,9 @@ def openai_routes(serving: FakeServing) -> dict[str, Route]:
         )
 
     def tokenize(body: Mapping[str, Any], headers: Mapping[str, str]) -> Canned:
+        refused = _refusal(serving, body)
+        if refused is not None:
+            return refused
         words = serving.words(body["messages"], body.get("tools", ())) if "messages" in body else body["prompt"].split()
         return as_json({"tokens": serving.token_ids(words), "count": len(words)})
 
@@ -304,6 +309,14 @@ def openai_routes(serving: FakeServing) -> dict[str, Route]:
     if serving.has_metrics:
         routes["GET /metrics"] = metrics
     return routes
+
+
+def _refusal(serving: FakeServing, body: Mapping[str, Any], error: str | None = None) -> Canned | None:
+    if error is not None:
+        return as_json({"error": {"message": error}}, 500)
+    if serving.takes_system or all(message["role"] != "system" for message in body.get("messages", ())):
+        return None
+    return as_json({"error": {"message": "System role not supported"}}, 400)
 
 
 def completions_route(serving: FakeServing) -> Route:

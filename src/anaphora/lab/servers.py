@@ -13,6 +13,7 @@ from anaphora.lab.dialects import dialect_named
 from anaphora.lab.options import BY_FLAG, OURS, STARTED_FOR_THE_RUN, BenchOptions
 from anaphora.lab.profiles.endpoint import Endpoint, endpoint_of
 from anaphora.lab.runner import Notes
+from anaphora.lab.targets import system_role
 from anaphora.lab.targets.in_turn import InTurn
 from anaphora.lab.targets.launch import LaunchCommand, ours
 from anaphora.lab.targets.managed import ManagedServer, free_port
@@ -57,8 +58,8 @@ class _Launched:
         target.leaves_cache_to_flag = options.arms in BY_FLAG
         await server.wait_until_ready(target, limit_s=options.wait_s, on_wait=self.observer.waiting)
         await _prepare(target, None, stack)
-        if options.launch is not None:
-            await target.wait_until_answering(limit_s=options.wait_s, on_wait=self.observer.waiting)
+        if options.launch is not None or options.model is not None:  # the default model has system messages
+            await _first_answer(target, options, self.observer)
         return target
 
     def _log(self, name: str) -> Path:
@@ -70,8 +71,14 @@ class _Launched:
 
 async def _reach(options: BenchOptions, stack: AsyncExitStack, observer: Notes) -> OpenAITarget:
     target = await find_target(options, stack, observer.waiting)
-    await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
+    await _first_answer(target, options, observer)
     return target
+
+
+async def _first_answer(target: OpenAITarget, options: BenchOptions, observer: Notes) -> None:
+    await target.wait_until_answering(limit_s=options.wait_s, on_wait=observer.waiting)
+    if not target.takes_system:
+        observer.note(system_role.NOTE)
 
 
 async def find_target(options: BenchOptions, stack: AsyncExitStack, on_wait: Callable[[str], None]) -> OpenAITarget:
@@ -107,6 +114,7 @@ async def describe(options: BenchOptions, target: OpenAITarget, cache_settings: 
         "model": target.model,
         "version": await target.version(),
         "max_model_len": target.max_model_len,
+        "takes_system": target.takes_system,
         "prices": None if found is None or found.prices is None else found.prices.as_stored(),
         "cache_settings": dict(cache_settings),
     }

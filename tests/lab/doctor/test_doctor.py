@@ -279,6 +279,15 @@ def test_a_hit_rate_of_zero_has_its_cause_shown(serving: FakeServing, status: St
     assert fix in check.fix
 
 
+def test_a_model_without_system_messages_is_examined_without_them() -> None:
+    checks = examine(openai_routes(FakeServing(takes_system=False)))
+    assert faults(checks) == []
+    assert checks["answer"].status is Status.WARNING
+    assert "system messages are refused (HTTP 400: System role not supported)" in checks["answer"].seen
+    assert "at the beginning of the user's message" in checks["answer"].fix
+    assert checks["prefix cache"].status is Status.OK
+
+
 def test_the_command_ends_with_1_on_a_fault_and_with_2_on_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     assert run(["doctor", f"127.0.0.1:{port}", "--json"]) == 1

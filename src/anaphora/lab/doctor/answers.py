@@ -15,10 +15,24 @@ async def answer(visit: Visit) -> Check:
     """A chat is answered, whole, with choices."""
     name = "answer"
     reply = await visit.target.chat_whole(visit.prompt("answer", 8))
-    if reply.answer.error is not None:
-        return fault(name, reply.answer.error, _advice(reply.answer.error))
+    if (refusal := reply.answer.error) is not None:
+        if await _answers_without_system(visit):
+            return warning(
+                name,
+                f"system messages are refused ({refusal}); a chat without one was answered",
+                "put instructions at the beginning of the user's message: this model's template has no system message",
+            )
+        return fault(name, refusal, _advice(refusal))
     took = (reply.end_ns - reply.sent_ns) / 1e6
     return ok(name, f"a chat was answered in {took:.0f} ms, with choices")
+
+
+async def _answers_without_system(visit: Visit) -> bool:
+    """Whether the same is answered once what its system message says stands in the user's; then it stays so."""
+    visit.target.takes_system = False
+    reply = await visit.target.chat_whole(visit.prompt("answer", 8))
+    visit.target.takes_system = reply.answer.error is not None
+    return not visit.target.takes_system
 
 
 def _advice(error: str) -> str:

@@ -86,6 +86,7 @@ async def measure(
         proof=proof,
         capacity=await measure_capacity(_most_streams(settings)),
         note=observer.note,
+        takes_system=target.takes_system,
         num_resumed=0 if resumed is None else 1 + len(resumed.resumptions),
     )
     plan = await plan_load(situation)

@@ -39,6 +39,8 @@ class Situation:
     proof: ArmsProof
     capacity: Capacity
     note: Callable[[str], None]
+    takes_system: bool = True
+    """Whether the model has system messages."""
     num_resumed: int = 0
     """How often the run was resumed: what is sent again has other words, which no server has seen."""
 
@@ -51,4 +53,5 @@ class Situation:
             must_miss=stage.arm == "off",
             ignores_eos=ignores_eos,
             extra=self.extra,
+            takes_system=self.takes_system,
         )

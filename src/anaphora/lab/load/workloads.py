@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from anaphora.lab.arms import Mechanism
 from anaphora.lab.load.block_texts import BlockTexts
 from anaphora.lab.salts import salt_of
+from anaphora.lab.targets.system_role import without_system
 from anaphora.lab.workloads.prompts import PromptFactory
 from anaphora.lab.workloads.texts import texts_of
 
@@ -34,6 +35,8 @@ class Asking:
     ignores_eos: bool
     extra: Mapping[str, bool] = field(default_factory=dict)
     """Further fields that requests to this kind of server have."""
+    takes_system: bool = True
+    """Whether the model has system messages."""
 
     @property
     def has_nonce(self) -> bool:
@@ -42,6 +45,8 @@ class Asking:
 
     def body(self, number: int, max_tokens: int, prompt: Mapping[str, Any]) -> bytes:
         """The request's JSON."""
+        if "messages" in prompt and not self.takes_system:
+            prompt = {**prompt, "messages": without_system(prompt["messages"])}
         fields = {
             "model": self.model,
             **prompt,

@@ -14,6 +14,7 @@ from anaphora.lab.report.presentations import answer, figures_of, presented, tab
 from anaphora.lab.report.tables import plain_rows
 from anaphora.lab.report.witnesses import EXPLANATION, arms_table, disagreements_table, rates_table
 from anaphora.lab.report.words import model_name
+from anaphora.lab.targets.system_role import SENTENCE
 from anaphora.report.figures import html_figure
 from anaphora.report.language import Say, english, table_in
 from anaphora.report.page import document, foldable_table, html_table, section
@@ -77,6 +78,7 @@ def _asked(results: Mapping[str, Any], say: Say) -> str:
         *(about_off if has_off else ["Every request went with caching on."]),
         "Prompts were new in this run, and the warm-up used others.",
         *([] if settings["exact_lengths"] else ["Prompt lengths were estimated, for want of the target's tokenizer."]),
+        *([] if results["target"].get("takes_system", True) else [SENTENCE]),
     ]
     return f"<ul>{questions}</ul>{paragraph(facts, lambda text: escape(say(text)))}{paragraph(_TERMS, say)}"
 

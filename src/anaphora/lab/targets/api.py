@@ -89,12 +89,13 @@ async def has_api(base: BaseUrl, clock: Clock, timeout_s: float) -> bool:
 
 async def while_loading(
     base: BaseUrl, ask: Callable[[], Awaitable[Body]], limit_s: float, on_wait: Callable[[str], None]
-) -> None:
-    """Ask again for as long as the server says that it is loading; :class:`TargetError` beyond the limit."""
+) -> Body:
+    """The answer, asked for as long as the server says that it is loading; :class:`TargetError` beyond the limit."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s
-    while (await ask()).status == _LOADING:
+    while (answer := await ask()).status == _LOADING:
         if loop.time() > deadline:
             raise TargetError(f"{base} is still loading after {limit_s:g} s: try again later, or raise --wait")
         on_wait("the server is loading its model")
         await asyncio.sleep(_POLL_S)
+    return answer

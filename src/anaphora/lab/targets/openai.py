@@ -11,12 +11,17 @@ from anaphora.lab.counters import MetricsText, read_counters
 from anaphora.lab.dialects import OTHER, Dialect, kind_of
 from anaphora.lab.targets.api import REFUSED, Api, has_api, while_loading
 from anaphora.lab.targets.base import ChatRequest, Message, Reply, Tool
+from anaphora.lab.targets.body import Body
 from anaphora.lab.targets.model_list import Rows, chosen_model, context_length, listed_models
 from anaphora.lab.targets.reset import refusal_of
 from anaphora.lab.targets.server_tokenizer import ServerTokenizer
+from anaphora.lab.targets.system_role import without_system
 from anaphora.traces.records import CounterReading
 
-_NOT_FOUND = 404
+_OK, _BAD_REQUEST, _NOT_FOUND = 200, 400, 404
+_HELLO = ChatRequest(
+    messages=({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}), max_tokens=1
+)
 
 
 class OpenAITarget:
@@ -45,6 +50,8 @@ class OpenAITarget:
         self.is_forced = dialect is not None
         self.leaves_cache_to_flag = False
         """The server was started with its cache on or off: no request says otherwise."""
+        self.takes_system = True
+        """Whether the model's template has system messages; if not, :meth:`_taken` puts them elsewhere."""
         self.asked_before: list[ChatRequest] = []
         """Chats that were asked to see whether it answers; what they left may be in the cache since."""
         self._timeout_s = request_timeout_s
@@ -72,12 +79,17 @@ class OpenAITarget:
         await while_loading(self.base, lambda: self._api.get(f"{self.base.api}/models"), limit_s, on_wait)
 
     async def wait_until_answering(self, *, limit_s: float, on_wait: Callable[[str], None] = lambda _: None) -> None:
-        """Wait for a first answer: some servers list the model that they still load, and refuse chats with 503."""
-        hello = ChatRequest(messages=({"role": "user", "content": "Hi"},), max_tokens=1)
-        body = json.dumps(self._body(hello)).encode()
-        path = f"{self.base.api}/chat/completions"
-        await while_loading(self.base, lambda: self._api.fetch("POST", path, body, self._timeout_s), limit_s, on_wait)
-        self.asked_before.append(hello)
+        """Wait for a first answer: some servers list the model that they still load, and refuse chats with 503. A chat
+        that is refused is asked again without its system message, which some models have not."""
+        answer = await while_loading(self.base, self._say_hello, limit_s, on_wait)
+        if answer.status >= _BAD_REQUEST and answer.status not in (*REFUSED, _NOT_FOUND):
+            self.takes_system = False
+            self.takes_system = (await self._say_hello()).status != _OK
+        self.asked_before.append(_HELLO)
+
+    async def _say_hello(self) -> Body:
+        body = json.dumps(self._body(_HELLO)).encode()
+        return await self._api.fetch("POST", f"{self.base.api}/chat/completions", body, self._timeout_s)
 
     async def choose_model(self, wanted: str | None) -> None:
         """Settle on ``wanted`` or, without a wish, on the only model that the server lists."""
@@ -102,13 +114,17 @@ class OpenAITarget:
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         return {
             "model": self.model,
-            "messages": list(request.messages),
+            "messages": self._taken(request.messages),
             "max_tokens": request.max_tokens,
             "temperature": 0,
             **self.request_fields,
             **({} if request.cache_salt is None else {"cache_salt": request.cache_salt}),
             **({"tools": list(request.tools)} if request.tools else {}),
         }
+
+    def _taken(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages as the model takes them."""
+        return list(messages) if self.takes_system else without_system(messages)
 
     async def _chat(self, body: Mapping[str, Any]) -> Reply:
         encoded = json.dumps(body, ensure_ascii=False).encode()
@@ -167,7 +183,7 @@ class OpenAITarget:
 
     async def chat_token_ids(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int] | None:
         """Token ids of a chat as the server renders it; ``None`` if it does not say."""
-        return await self._tokenizer.chat_ids(self.dialect.tokenizing, self.model, messages, tools)
+        return await self._tokenizer.chat_ids(self.dialect.tokenizing, self.model, self._taken(messages), tools)
 
     async def version(self) -> str | None:
         """What the server says of its version at ``/version``, if it does."""

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from anaphora.checkpoints import find_checkpoint
+from anaphora.errors import ChatTemplateError
 from anaphora.lab.targets.base import Message, Tool
+from anaphora.lab.targets.system_role import has_system, without_system
 from anaphora.tokenizer import Tokenizer
 
 
@@ -27,4 +29,9 @@ class LocalTokenizer:
         return self._tokenizer.encode(text, add_special_tokens=False)
 
     async def chat_token_ids(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[int] | None:
-        return self._tokenizer.encode_chat(messages, tools=list(tools) or None)
+        try:
+            return self._tokenizer.encode_chat(messages, tools=list(tools) or None)
+        except ChatTemplateError:
+            if not has_system(messages):
+                raise
+            return self._tokenizer.encode_chat(without_system(messages), tools=list(tools) or None)

@@ -11,6 +11,7 @@ from anaphora.lab.load.report.words import answer, limits_text
 from anaphora.lab.report.languages import ENGLISH, Language
 from anaphora.lab.report.page import environment_table, paragraph, trust_list, when_and_where
 from anaphora.lab.report.words import model_name
+from anaphora.lab.targets.system_role import SENTENCE
 from anaphora.report.figures import html_figure
 from anaphora.report.language import Say, table_in
 from anaphora.report.page import document, html_table, section
@@ -79,6 +80,7 @@ def _asked(results: Mapping[str, Any], say: Say) -> str:
         _LOOPS[loop],
         _workload(settings, loop),
         *([] if settings["exact_lengths"] else ["Prompt lengths were estimated, for want of the target's tokenizer."]),
+        *([] if results["target"].get("takes_system", True) else [SENTENCE]),
         *([f"Limits: {limits_text(results['load']['slo'])}."] if results["load"]["slo"] else []),
     ]
     mechanism = Mechanism(settings["mechanism"])
