@@ -7,7 +7,6 @@ block tables come last: only as much of them is sent as is in use.
 from dataclasses import dataclass
 from itertools import accumulate
 
-import numpy as np
 import torch
 
 from anaphora.engine.gpu.flat_batch import FlatBatch
@@ -40,8 +39,14 @@ class Room:
 
     def holds(self, batch: FlatBatch, plan: TaskPlan) -> bool:
         """Whether a step fits, and is all that there is to do."""
-        need = Room.of(batch, plan)
-        return plan.beside is None and all(getattr(need, name) <= getattr(self, name) for name in self.__slots__)
+        return (
+            plan.beside is None
+            and batch.num_tokens <= self.num_tokens
+            and len(batch.logits_rows) <= self.num_rows
+            and len(plan.tokens) <= self.num_listed
+            and len(plan.work) <= self.num_work
+            and plan.num_parts <= self.num_parts
+        )
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
@@ -65,6 +70,7 @@ class HostInputs:
         self.room = room
         self.tensor = torch.zeros(room.num_words, dtype=torch.int32, pin_memory=pinned)
         self._words = self.tensor.numpy()
+        self._places = room.places
 
     def fill(self, batch: FlatBatch, plan: TaskPlan) -> int:
         """Write a step; what is padding reads as nothing. Returns how many words are in use."""
@@ -74,15 +80,17 @@ class HostInputs:
             (batch.slots, -1),
             (plan.part_start, plan.num_parts),
             (batch.logits_rows, 0),
-            (np.array([plan.num_tasks], dtype=np.int32), 0),
+            ((plan.num_tasks,), 0),
             (plan.tokens, 0),
         )
-        *places, (work, _) = self.room.places
+        words, (*places, (work, _)) = self._words, self._places
         for (values, filler), (start, size) in zip(lists, places, strict=True):
-            self._words[start : start + len(values)] = values
-            self._words[start + len(values) : start + size] = filler
-        self._words[work : work + len(plan.work)] = plan.work
-        return work + len(plan.work)
+            end = start + len(values)
+            words[start:end] = values
+            words[end : start + size] = filler
+        end = work + len(plan.work)
+        words[work:end] = plan.work
+        return end
 
 
 class DeviceInputs:

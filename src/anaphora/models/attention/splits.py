@@ -33,12 +33,12 @@ def split_keys(
 
 def _candidates(lengths: LengthArray, columns: int, num_kv_heads: int, num_programs: int) -> LengthArray:
     """Lengths of splits worth trying, the longest first."""
-    work = int(lengths.sum()) * num_kv_heads
-    found = {-(-int(lengths.max()) // columns)}
+    work, longest = int(lengths.sum()) * num_kv_heads, int(lengths.max())
+    found = {-(-longest // columns)}
     for rounds in ROUNDS:
         even = max(1, -(-work // (rounds * num_programs * columns)))
         found |= {even, even + 1, even + 2}  # what is cut off last must not begin a round
-        found.add(-(-int(lengths.max()) // (rounds * columns)))
+        found.add(-(-longest // (rounds * columns)))
     return np.array(sorted(found, reverse=True)) * columns
 
 
