@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import torch
 
-from anaphora.engine.gpu.flat_batch import FlatBatch
+from anaphora.engine.gpu.flat_batch import FlatBatch, IntArray
 from anaphora.models.attention.tasks import TaskPlan
 from anaphora.models.attention.tiles import TileConfig
 from anaphora.models.device.batch import DeviceBatch, DeviceTasks
@@ -74,7 +74,7 @@ class HostInputs:
 
     def fill(self, batch: FlatBatch, plan: TaskPlan) -> int:
         """Write a step; what is padding reads as nothing. Returns how many words are in use."""
-        lists = (
+        lists: tuple[tuple[tuple[int, ...] | IntArray, int], ...] = (
             (batch.token_ids, 0),
             (batch.positions, 0),
             (batch.slots, -1),
