@@ -51,6 +51,29 @@ def host_path() -> str:
     return f"{_conditions(results)}\n\n{table(head, rows, num_named=1)}\n\n{seen}"
 
 
+def engine_loop() -> str:
+    """What the engine's thread takes, before and now, and its stages now."""
+    results, before = _read("engine_loop"), _read("engine_loop_before")
+    pairs = list(zip(before["rows"], results["rows"], strict=True))
+    rows = [
+        [
+            now["scenario"],
+            f"{now['length']:,}",
+            *[f"{one[name]:.2f}" for one in (then, now) for name in ("least_ms", "median_ms")],
+            f"{now['least_ms'] / then['least_ms']:.2f}",
+        ]
+        for then, now in pairs
+    ]
+    head = ["processor time, ms", "tokens", "before: least", "median", "now: least", "median", "ratio of the least"]
+    stages = [
+        [stage, *[f"{row['stages_least_ms'][stage]:.3f}" for row in results["rows"]]]
+        for stage in results["rows"][0]["stages_least_ms"]
+    ]
+    names = ["stage, least ms", *[f"{row['scenario']}, {row['length']:,}" for row in results["rows"]]]
+    tables = table(head, rows, num_named=1), table(names, stages, num_named=1)
+    return "\n\n".join((_conditions(results), *tables))
+
+
 def _times(found: Iterable[dict[str, Any]], prefix: str) -> list[str]:
     return [f"{one[f'{prefix}{name}_ms']:.2f}" for one in found for name in ("least", "median")]
 
@@ -66,4 +89,8 @@ def _read(name: str) -> dict[str, Any]:
     return dict[str, Any](json.loads((RESULTS / f"{name}.json").read_text("utf-8")))
 
 
-TABLES: dict[str, Callable[[], str]] = {"front_ends": front_ends, "host_path": host_path}
+TABLES: dict[str, Callable[[], str]] = {
+    "front_ends": front_ends,
+    "host_path": host_path,
+    "engine_loop": engine_loop,
+}
