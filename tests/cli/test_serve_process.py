@@ -1,6 +1,7 @@
 """`anaphora serve` from the outside: what it says, how it ends."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def test_it_tells_what_it_serves_and_drains_on_sigterm(
 ) -> None:
     request_log = tmp_path / "requests.jsonl"
     argv = ["--no-enable-prefix-caching", "--gpu-memory-utilization", "0.85", "--served-model-name", "qwen2.5-7b"]
-    argv += ["--request-log", str(request_log)]
+    argv += ["--request-log", str(request_log), "--drain-seconds", "600"]  # longer than this machine may stand still
     with server_process(tiny_model, *argv, environment={"ANAPHORA_API_KEY": "s3cret"}) as server:
         for told in (
             "prefix caching is off",
@@ -49,6 +50,7 @@ def test_it_tells_what_it_serves_and_drains_on_sigterm(
             server.process.send_signal(signal.SIGTERM)
             assert events(stream)[-1] == "[DONE]"
         assert_ended_well(server)
+        assert "no chats" not in server.log
         assert 'POST /v1/completions HTTP/1.1" 200' in server.log
         assert "s3cret" not in server.log
     rows = [json.loads(line) for line in request_log.read_text().splitlines()]
@@ -57,9 +59,12 @@ def test_it_tells_what_it_serves_and_drains_on_sigterm(
     assert "s3cret" not in request_log.read_text()
 
 
-def test_after_the_drain_limit_streams_end_with_an_error(tiny_model: Path) -> None:
+def test_after_the_drain_limit_streams_end_with_an_error(tiny_model: Path, tmp_path: Path) -> None:
+    without_template = Path(shutil.copytree(tiny_model, tmp_path / "tiny"))
+    (without_template / "tokenizer_config.json").write_text("{}")
     argv = ("--drain-seconds", "0", "--no-access-log", "--host", "localhost")
-    with server_process(tiny_model, *argv) as server:
+    with server_process(without_template, *argv) as server:
+        assert "answers no chats, text completions only: it has no chat template" in server.log
         assert "prefix caching is on: shared beginnings of at least 16 tokens are reused" in server.log
         with httpx.stream("POST", f"{server.url}/v1/completions", json=LONG, **LOCAL) as stream:
             server.process.send_signal(signal.SIGTERM)

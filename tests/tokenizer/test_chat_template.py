@@ -11,8 +11,8 @@ import transformers
 from tests.models_for_tests import write_tiny_tokenizer
 from tests.tokenizer import templates_for_tests as templates
 
-from anaphora.errors import ChatTemplateError
-from anaphora.tokenizer import Tokenizer
+from anaphora.errors import ChatTemplateError, CheckpointError
+from anaphora.tokenizer import Tokenizer, why_no_chats
 
 Pair = Callable[[str], tuple[Tokenizer, Any]]
 
@@ -125,6 +125,35 @@ class TestWhereItStands:
     def test_several_and_none_for_this(self, tmp_path: Path) -> None:
         write(tmp_path, chat_template=[{"name": "rag", "template": "x"}])
         with pytest.raises(ChatTemplateError, match=r"have no default: \['rag'\]"):
+            render(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("template", "reason"),
+        [
+            (None, "it has no chat template"),
+            (5, "it has no chat template"),
+            ([5, {"name": 5, "template": "x"}, {"name": "default", "template": 5}], "it has no chat template"),
+            ([{"name": "rag", "template": "x"}], "it has no chat template named default, only rag"),
+            ("{% for %}", "the chat template failed: Expected an expression"),
+            ("{{ messages[0].content }}", None),
+        ],
+    )
+    def test_whether_there_can_be_chats(self, tmp_path: Path, template: Any, reason: str | None) -> None:
+        folder = write(tmp_path, **({} if template is None else {"chat_template": template}))
+        found = why_no_chats(folder)
+        assert found == reason or (reason is not None and (found or "").startswith(reason))
+        if reason is None:
+            assert render(folder) == "x"
+        else:
+            with pytest.raises(ChatTemplateError):
+                render(folder)
+
+    @pytest.mark.parametrize("name", ["chat_template.jinja", "additional_chat_templates/tool_use.jinja"])
+    def test_a_file_that_is_no_text(self, tmp_path: Path, name: str) -> None:
+        file = write(tmp_path, chat_template="x") / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(CheckpointError, match=f"cannot read .*{file.name}: not UTF-8 text"):
             render(tmp_path)
 
 

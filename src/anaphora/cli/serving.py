@@ -44,7 +44,7 @@ async def serve_alone(plan: Plan) -> bool:
 
     settings = plan.settings
     engine = await AsyncEngine.start(plan.for_engine, checkpoint=plan.checkpoint)
-    _log_banner(settings, plan.for_server, engine)
+    _log_banner(plan, engine)
     log = None
     if plan.log_file is not None:
         log = TrafficLog(plan.log_file, RowMaker.now(settings.request_log_content, settings.block_size))
@@ -87,7 +87,7 @@ async def serve_from_front_ends(plan: Plan) -> bool:
         supervisor.kill()
         await supervisor.ended()
         raise
-    _log_banner(settings, plan.for_server, host.description)
+    _log_banner(plan, host.description)
     if plan.log_file is not None:
         plan.log_file.write(json.dumps(rows.start(host.description)) + "\n")
     settle_memory()
@@ -116,11 +116,15 @@ def _front_end_setup(plan: Plan, rows: "RowMaker") -> "Setup":
     )
 
 
-def _log_banner(
-    settings: ServeSettings, for_server: "ServerSettings", engine: "AsyncEngine | EngineDescription"
-) -> None:
+def _log_banner(plan: Plan, engine: "AsyncEngine | EngineDescription") -> None:
     """What is served and how; the effective prefix caching above all."""
-    _log.info("serving %s as %s", engine.model_name, ", ".join(for_server.served_model_names))
+    from anaphora.tokenizer import why_no_chats
+
+    settings = plan.settings
+    _log.info("serving %s as %s", engine.model_name, ", ".join(plan.for_server.served_model_names))
+    reason = why_no_chats(plan.checkpoint.path)
+    if reason is not None:
+        _log.warning("this model answers no chats, text completions only: %s", reason)
     if settings.enable_prefix_caching:
         _log.info("prefix caching is on: shared beginnings of at least %d tokens are reused", settings.block_size)
     else:
@@ -131,5 +135,5 @@ def _log_banner(
         _log.info("gpu_memory_utilization has no effect on CPU: kv_cache_memory_bytes sizes the KV cache")
     if settings.api_key or settings.admin_key:
         _log.warning("keys on the command line show in the process list: prefer the environment or a file")
-    if not for_server.api_keys and settings.host not in ("127.0.0.1", "::1", "localhost"):
+    if not plan.for_server.api_keys and settings.host not in ("127.0.0.1", "::1", "localhost"):
         _log.warning("listening on %s without an API key: whoever reaches it may use it", settings.host)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from anaphora.checkpoints import read_json_object
-from anaphora.errors import ChatTemplateError
+from anaphora.errors import ChatTemplateError, CheckpointError
 from anaphora.tokenizer.template_sandbox import Render, compile_template
 
 _RESERVED = frozenset({"messages", "tools", "add_generation_prompt"})
@@ -68,6 +68,18 @@ class ChatTemplate:
         return self._templates["default"]
 
 
+def why_no_chats(folder: Path) -> str | None:
+    """Why the model in ``folder`` will refuse every chat; ``None`` if its template can at least be compiled."""
+    sources = _read_sources(folder)
+    if "default" not in sources:
+        return "it has no chat template" + (f" named default, only {', '.join(sources)}" if sources else "")
+    try:
+        compile_template(sources["default"])
+    except ChatTemplateError as error:
+        return str(error)
+    return None
+
+
 def _compiled_or_refused(source: str) -> Render:
     """A template that cannot be compiled says so to each chat; everything else about the model still works."""
     try:
@@ -91,13 +103,22 @@ def _read_sources(folder: Path) -> dict[str, str]:
             sources["default"] = value
         elif isinstance(value, list):
             sources |= {
-                t["name"]: t["template"] for t in value if isinstance(t, dict) and {"name", "template"} <= t.keys()
+                t["name"]: t["template"]
+                for t in value
+                if isinstance(t, dict) and all(isinstance(t.get(key), str) for key in ("name", "template"))
             }
     file = folder / "chat_template.jinja"
     if file.exists():
-        sources["default"] = file.read_text("utf-8")
-    sources |= {f.stem: f.read_text("utf-8") for f in sorted((folder / "additional_chat_templates").glob("*.jinja"))}
-    return sources
+        sources["default"] = _read_file(file)
+    return sources | {f.stem: _read_file(f) for f in sorted((folder / "additional_chat_templates").glob("*.jinja"))}
+
+
+def _read_file(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise CheckpointError(f"cannot read {file}: {reason}") from None
 
 
 class _PlainCopy:

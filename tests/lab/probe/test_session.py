@@ -1,13 +1,18 @@
 """`anaphora bench probe` as a person runs it, against a scripted server behind a real socket."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from anaphora.cli.main import run
 from tests.lab.fakes import FakeServing
-from tests.lab.test_session import served
+from tests.lab.test_session import heeds_sigint, served
+
+__all__ = ["heeds_sigint"]  # a fixture
 
 FEW = ["bench", "probe", "--prompt-words", "96", "--max-tokens", "30000", "--max-wait", "0"]
 
@@ -37,6 +42,27 @@ def test_a_folder_with_findings_and_a_page(tmp_path: Path, capsys: pytest.Captur
         "figure-steps.png",
         "figure-steps.svg",
     }
+
+
+@pytest.mark.usefixtures("heeds_sigint")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_probe_says_where_its_findings_are(tmp_path: Path, number: signal.Signals) -> None:
+    out = tmp_path / "r"
+    with served(FakeServing(pause_s=0.05)) as url:
+        command = [sys.executable, "-m", "anaphora", *FEW, "--target", url, "--out", str(out)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            lines = iter(process.stderr.readline, "")
+            next(line for line in lines if "reuse: yes" in line)
+            process.send_signal(number)
+            rest = "".join(lines)
+            process.wait()
+    assert process.returncode == 130, rest
+    assert "Traceback" not in rest
+    assert f"cut short: what was found until then is in {out / 'probe.html'}" in rest
+    kept = json.loads((out / "probe.json").read_text("utf-8"))
+    assert kept["is_complete"] is False
+    assert kept["findings"]["reuse"]["answer"] == "yes"
 
 
 def test_json_goes_to_stdout_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,8 +75,12 @@ def run_probe(options: ProbeOptions, out: Path | None, *, as_json: bool) -> None
             report = session.report()
             if report is not None:
                 report.write(folder)
+                if not session.is_complete:
+                    said = f"cut short: what was found until then is in {folder / PAGE_FILE}"
+                    errors.print(Text(said), soft_wrap=True)
             elif not any(folder.iterdir()):
                 folder.rmdir()
+                errors.print(Text("nothing was found"))
     assert report is not None
     if as_json:
         console.print_json(json.dumps(report.as_json(with_requests=False), ensure_ascii=False))
