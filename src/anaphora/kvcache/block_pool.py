@@ -45,9 +45,10 @@ class BlockPool:
 
     def take(self, num_blocks: int) -> "array[int]":
         """``num_blocks`` blank blocks in ascending order. Evicts if there are too few."""
-        assert num_blocks <= self.num_available, (num_blocks, self.num_available)
-        ids = self._blank.take(min(num_blocks, len(self._blank)))
-        if len(ids) < num_blocks:
+        num_blank = len(self._blank)
+        assert num_blocks <= num_blank + self._num_cached_only, (num_blocks, self.num_available)
+        ids = self._blank.take(min(num_blocks, num_blank))
+        if num_blank < num_blocks:
             while len(ids) < num_blocks:
                 ids += self._evict(num_blocks - len(ids))
             ids = array("I", sorted(ids))

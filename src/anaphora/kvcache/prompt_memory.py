@@ -65,8 +65,9 @@ class PromptMemory:
         most = num_common // TOKEN_BYTES
         if not most:
             return None
-        neighbours = self._tree.neighbours(prompt, node, num_common, most * TOKEN_BYTES)
-        nearest = max(reversed(neighbours), key=_depth)
+        before, after = self._tree.neighbours(prompt, node, num_common, most * TOKEN_BYTES)
+        nearest = before if after is None or (before is not None and before.depth > after.depth) else after
+        assert nearest is not None
         num_units = nearest.depth // TOKEN_BYTES
         next_units = nearest.spelt(most * TOKEN_BYTES, min(most + WINDOW_UNITS, num_units) * TOKEN_BYTES)
         return NearestPrompt(self._request_ids[nearest], most, num_units, next_units)
@@ -86,7 +87,3 @@ class PromptMemory:
         if self._looked_for is None or self._looked_for[0] != prompt:
             self._looked_for = prompt, *self._tree.find(prompt)
         return self._looked_for[1:]
-
-
-def _depth(node: PromptNode) -> int:
-    return node.depth

@@ -103,21 +103,19 @@ class PromptTree:
         if not node.is_end and len(node.children) == 1 and node.parent is not None:
             _join(node)
 
-    def neighbours(self, string: bytes, node: PromptNode, num_common: int, at_least: int) -> list[PromptNode]:
+    def neighbours(
+        self, string: bytes, node: PromptNode, num_common: int, at_least: int
+    ) -> tuple[PromptNode | None, PromptNode | None]:
         """Ends of the strings just before ``string`` in the order of bytes, and just after it or equal to it.
 
         Only those that have ``at_least`` bytes in common with it, one or more. ``node``, ``num_common``: as found.
         """
         following = string[num_common] if num_common < len(string) else -1
-        before: PromptNode | None
-        after: PromptNode | None
         if num_common == node.depth and following >= 0:  # between two children, or beyond them
-            before, after = _last_before(node, following, at_least), _first_after(node, following, at_least)
-        elif num_common < node.depth and following > node.edge[num_common - node.start]:
-            before, after = node.last(), _first_after(node.parent, node.edge[0], at_least)
-        else:
-            before, after = _last_before(node.parent, node.edge[0], at_least), node.first()
-        return [found for found in (before, after) if found is not None]
+            return _last_before(node, following, at_least), _first_after(node, following, at_least)
+        if num_common < node.depth and following > node.edge[num_common - node.start]:
+            return node.last(), _first_after(node.parent, node.edge[0], at_least)
+        return _last_before(node.parent, node.edge[0], at_least), node.first()
 
 
 def _last_before(node: PromptNode | None, byte: int, at_least: int) -> PromptNode | None:
