@@ -33,9 +33,10 @@ class DefaultEviction:
         self._table = LifeTable(num_blocks)
         self._rates: ReturnRates | None = None
         self._leaves = [ExtentHeap() for _ in range(NUM_KINDS)]
-        # Of each kind of visit that has leaves: the rank, the rate of return and the visit of its oldest one.
-        self._by_age: dict[int, tuple[int, float, Visit]] = {}
-        self._by_rate: dict[int, tuple[float, int, Visit]] = {}
+        # Of each kind of visit that has leaves, the oldest one: its rank, its rate of return, and its visit by rank.
+        self._head_ranks: dict[int, int] = {}
+        self._head_rates: dict[int, float] = {}
+        self._head_visits: dict[int, Visit] = {}
         self._changed: set[int] = set()
         """Kinds whose oldest leaf may be another one than is written there."""
         self._is_outdated = False
@@ -72,7 +73,8 @@ class DefaultEviction:
     def clone(self) -> Self:
         other = copy(self)
         other._leaves = [leaves.copy() for leaves in self._leaves]
-        other._by_age, other._by_rate = dict(self._by_age), dict(self._by_rate)
+        other._head_ranks, other._head_rates = dict(self._head_ranks), dict(self._head_rates)
+        other._head_visits = dict(self._head_visits)
         other._changed = set(self._changed)
         return other
 
@@ -103,31 +105,36 @@ class DefaultEviction:
         if self._now - self._looked_up_at > GRAIN * self._num_blocks:
             self._looked_up_at = self._now
             self._is_outdated = True
+        ranks, rates, visits = self._head_ranks, self._head_rates, self._head_visits
         if self._is_outdated:
             self._is_outdated = False
-            for kind, (rank, _, visit) in self._by_age.items():
+            for kind, rank in ranks.items():
                 if kind not in self._changed:
-                    self._look_up(kind, rank, visit)
+                    rates[kind] = self.rate(visits[rank])
         for kind in self._changed:
-            first = self._leaves[kind].first()
-            if first is not None:
-                self._look_up(kind, first[0], first[-1].visit)
-            elif kind in self._by_age:
-                del self._by_age[kind], self._by_rate[kind]
+            self._look_up(kind)
         self._changed.clear()
-        _, rate_of_oldest, oldest = min(self._by_age.values())
-        least_rate, _, visit = min(self._by_rate.values())
-        return visit if least_rate < MARGIN * rate_of_oldest else oldest
+        oldest, least_rate = visits[min(visits)], min(rates.values())
+        if least_rate >= MARGIN * rates[oldest.kind]:
+            return oldest
+        return visits[min([ranks[kind] for kind, rate in rates.items() if rate == least_rate])]
 
-    def _look_up(self, kind: int, rank: int, visit: Visit) -> None:
-        """The rate of a kind whose oldest leaf has that rank and belongs to that visit."""
-        rate = 0.0 if self._rates is None else self.rate(visit)
-        self._by_age[kind] = rank, rate, visit
-        self._by_rate[kind] = rate, rank, visit
+    def _look_up(self, kind: int) -> None:
+        """Rank, visit and rate of the kind's oldest leaf."""
+        ranks, first = self._head_ranks, self._leaves[kind].first()
+        if kind in ranks:
+            del self._head_visits[ranks[kind]]
+        if first is not None:
+            rank, _, extent = first
+            ranks[kind], self._head_visits[rank] = rank, extent.visit
+            self._head_rates[kind] = self.rate(extent.visit)
+        elif kind in ranks:
+            del ranks[kind], self._head_rates[kind]
 
     def rate(self, visit: Visit) -> float:
-        """The rate of return at the visit's age, between those of the two steps next to it; once any is learnt."""
-        assert self._rates is not None
+        """The rate of return at the visit's age, between those of the two steps next to it; 0 until any is learnt."""
+        if self._rates is None:
+            return 0.0
         age, curve, edges = self._now - visit.left_at, self._rates[visit.kind], self._table.edges
         step = bisect_right(edges, age) - 1
         if step == NUM_STEPS - 1:
