@@ -174,6 +174,37 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert not out.exists()
 
 
+def test_a_trace_with_nothing_due_in_a_later_stage_is_told_before_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"timestamp": 50 * n, "messages": [{"role": "user", "content": f"word {n}"}], "output_length": 2}
+        for n in range(12)
+    ]
+    out, serving = tmp_path / "r", FakeServing()
+    with trace_file(tmp_path, rows) as trace, served(serving) as url:
+        command = [
+            "bench",
+            "load",
+            "--trace",
+            str(trace),
+            *SHORT,
+            "--warmup",
+            "0.2",
+            "--speed",
+            "1,50",
+            "--target",
+            url,
+        ]
+        assert run([*command, "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "the trace has no request between" in said
+    assert "at speed 50" in said
+    assert "--resume" not in said
+    assert not out.exists()
+    assert serving.num_requests < len(rows)  # what finds out about the server, and none of the trace's
+
+
 def test_a_server_that_fails_is_shown_and_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "r"
     with served(FakeServing(fails=lambda n: "out of order" if n > 6 else None)) as url:

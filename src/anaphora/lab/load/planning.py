@@ -43,6 +43,8 @@ async def plan_load(situation: Situation) -> LoadPlan:
     schedule: Schedule | None = None
     if replay is not None:
         due = due_of(situation, replay)
+        for stage in stages:
+            due(stage)  # one in which nothing is due is told now, not after the stages before it
         workload, exact = await replayed(situation, replay, due, vocabulary, ignores_eos)
         schedule = numbered(due)
     else:

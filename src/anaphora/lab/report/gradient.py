@@ -84,8 +84,8 @@ def pays_in_words(pays: Mapping[str, Any]) -> str:
     if before is None:
         return f"caching paid at every length measured, the shortest of {count(start)} prompt tokens"
     return (
-        f"caching pays from {count(start)} prompt tokens on; at {count(before)} no gain was shown, and nothing was "
-        "measured in between"
+        f"caching pays from {count(start)} prompt tokens on; at {count(before)} chance may explain the difference, and "
+        "nothing was measured in between"
     )
 
 
