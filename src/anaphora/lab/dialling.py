@@ -31,12 +31,15 @@ class Dialler:
             async with asyncio.timeout(self._timeout_s):
                 return await self._connect()
         except TimeoutError as error:
-            raise TargetError(f"{base} does not accept connections: no reply to the attempt") from error
+            raise TargetError(
+                f"no reply from {base} within {self._timeout_s:g} s: check host and port, and firewalls on the way"
+            ) from error
         except ssl.SSLCertVerificationError as error:
             advice = "name its authority's file in SSL_CERT_FILE"
             raise TargetError(f"{base}: its certificate is not trusted ({error.verify_message}): {advice}") from error
         except ssl.SSLError as error:
-            raise TargetError(f"{base}: TLS failed ({error.reason}): is the scheme right?") from error
+            advice = "write http:// if the server speaks no TLS, else look into its log"
+            raise TargetError(f"{base}: TLS failed ({error.reason}): {advice}") from error
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
             if self.proxy is not None:

@@ -68,9 +68,14 @@ class HttpClient:
                 if exchange is None and kept is not None:  # the server had closed what stood, used before or not
                     exchange = await self._converse(await self._connect(), request, sink)
         except TimeoutError as error:
-            raise TargetError(f"{self._base} gave no complete answer within {timeout_s:g} s") from error
+            raise TargetError(
+                f"{self._base} gave no complete answer within {timeout_s:g} s: check that this is the API's port, and "
+                "look into the server's log"
+            ) from error
         if exchange is None:
-            raise TargetError(f"{self._base} closed the connection without an answer: look into the server's log")
+            tls = ", or write https:// if it speaks TLS" if self._base.scheme == "http" else ""
+            advice = f"look into the server's log{tls}"
+            raise TargetError(f"{self._base} closed the connection without an answer: {advice}")
         return exchange
 
     async def open(self) -> None:

@@ -126,6 +126,10 @@ def test_keys_lacking_and_wrong(open_list: bool, monkeypatch: pytest.MonkeyPatch
     checks = examine(locked, api_key_env="SOME_KEY")
     assert faults(checks) == ["key"]
     assert "refuses the key in $SOME_KEY" in checks["key"].seen
+    monkeypatch.setenv("SOME_KEY", "Bearer right-key")
+    checks = examine(locked, api_key_env="SOME_KEY")
+    assert faults(checks) == ["key"]
+    assert checks["key"].fix.endswith("leave the word out")
     monkeypatch.setenv("SOME_KEY", "right-key")
     checks = examine(locked, api_key_env="SOME_KEY")
     assert faults(checks) == []

@@ -34,6 +34,7 @@ class Api:
         if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
             raise ConfigError(f"the key in ${api_key_env} holds characters that no HTTP header can carry")
         authorization = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._names_scheme = api_key is not None and api_key.lower().startswith("bearer ")
         self.base = base
         self.key_env = api_key_env
         self.headers: Mapping[str, str] = {**authorization, **(headers or {})}
@@ -71,7 +72,10 @@ class Api:
             return (
                 f"{self.base} wants a key (HTTP {status}): put it into an environment variable, say --api-key-env NAME"
             )
-        return f"{self.base} refuses the key in ${self.key_env} (HTTP {status}): check that it is this server's"
+        advice = "check that it is this server's"
+        if self._names_scheme:
+            advice = "it begins with the word Bearer, which is put in front of every key: leave the word out"
+        return f"{self.base} refuses the key in ${self.key_env} (HTTP {status}): {advice}"
 
 
 async def has_api(base: BaseUrl, clock: Clock, timeout_s: float) -> bool:
