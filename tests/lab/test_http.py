@@ -71,7 +71,7 @@ def test_a_kept_connection_that_dies_in_silence_is_tried_once_more_on_a_fresh_on
     exchanges, sinks = ask(lambda *_: next(answers), times=2)
     assert [exchange.connection_reused for exchange in exchanges] == [False, False]
     assert sinks[1].body == b'{"second": "try"}'
-    with pytest.raises(TargetError, match="closed the connection without an answer: .* https:// if it speaks TLS"):
+    with pytest.raises(TargetError, match=r"closed the connection without an answer: .* https:// if it speaks TLS"):
         ask(lambda *_: Canned(cut=True, writes=()))
 
 
