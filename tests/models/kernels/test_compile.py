@@ -16,6 +16,8 @@ SHARED_LIMIT = {80: 163 << 10, 86: 99 << 10, 89: 99 << 10, 90: 227 << 10}
 """Bytes of shared memory that one program may have (CUDA C++ Programming Guide, technical specifications)."""
 SPILLED_LIMIT = {80: 0, 86: 0, 89: 0, 90: 192}
 """Bytes a thread. On Hopper the measured best sizes spill some values around their loops."""
+REDUCTION_LIMIT = {"rotations": 32}
+"""Bytes a thread. A large angle is reduced through a small table, which some versions of Triton keep there."""
 
 
 @pytest.fixture(scope="module")
@@ -33,4 +35,5 @@ def test_kernels_fit(capability: int, kernels: list[dict[str, Any]]) -> None:
     needs = [needs for needs in kernels if needs["capability"] == capability]
     assert len(needs) >= 11
     assert max(kernel["shared_bytes"] for kernel in needs) <= SHARED_LIMIT[capability], needs
-    assert max(kernel["stack_bytes"] for kernel in needs) <= SPILLED_LIMIT[capability], needs
+    for kernel in needs:
+        assert kernel["stack_bytes"] <= REDUCTION_LIMIT.get(kernel["kernel"], SPILLED_LIMIT[capability]), kernel
