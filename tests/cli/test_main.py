@@ -1,8 +1,10 @@
 """The command line as a whole: help at once, every mistake one line and exit code 2."""
 
+import gc
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,38 @@ def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([]) == 0
     shown = capsys.readouterr().out
     assert all(verb in shown for verb in cli.VERBS)
+
+
+@pytest.mark.parametrize("group", ["bench", "profile"])
+def test_a_group_without_a_command_shows_its_help_and_no_empty_error(
+    group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run([group]) == 2
+    printed = capsys.readouterr()
+    assert f"anaphora {group}" in printed.out + printed.err
+    assert "error:" not in printed.err
+
+
+@pytest.mark.parametrize(("code", "leaves"), [(130, True), (0, False), (2, False)])
+def test_an_interrupted_command_does_not_wait_for_its_threads(
+    code: int, leaves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that loads a library when the interpreter ends would abort the process."""
+    left: list[int] = []
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    monkeypatch.setattr(cli, "run", lambda argv: code)
+    monkeypatch.setattr(os, "_exit", left.append)
+    try:
+        with pytest.raises(SystemExit) as end:
+            cli.main([])
+    finally:
+        done.set()
+        thread.join()
+        gc.unfreeze()
+    assert end.value.code == code
+    assert left == [code] * leaves
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -22,6 +23,9 @@ from anaphora.lab.calibration.timed_server import Streams, Timing
 from anaphora.lab.calibration.timed_stream import TimedStream
 from anaphora.lab.http import HttpClient
 from anaphora.protocol.sse import encode_event
+from tests.lab.test_session import heeds_sigint
+
+__all__ = ["heeds_sigint"]  # a fixture
 
 SHORT = Timing(first_delay_ms=30.0, num_events=5, interval_ms=2.0)
 
@@ -184,3 +188,25 @@ def test_the_command_prints_json_or_a_table(capsys: pytest.CaptureFixture[str]) 
     assert told["event_error_ms"]["30"]["num_samples"] == 30 * 40
     assert run(["calibrate", "--concurrency", "two"]) == 2
     assert "'two' is no list of numbers like 1,64,256" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("heeds_sigint")
+def test_ctrl_c_reaches_the_command_and_not_its_server(tmp_path: Path) -> None:
+    """A terminal sends it to both; the server would answer with a traceback."""
+    command = [sys.executable, "-m", "anaphora", "calibrate", "--concurrency", "1", "--repeats", "200"]
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+        while not server_of(process.pid) and process.poll() is None:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait() == 130
+    assert "Traceback" not in (tmp_path / "said").read_text()
+
+
+def server_of(pid: int) -> bool:
+    """Whether a child of the process runs our timed server already."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return any(b"timed_server" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
+    except OSError:
+        return False

@@ -10,7 +10,9 @@ import errno
 import gc
 import importlib
 import io
+import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -59,7 +61,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     exit_code = run(sys.argv[1:] if argv is None else argv)
     gc.freeze()  # all memory goes with the process: nothing is left to search for cycles
+    if exit_code == INTERRUPTED_EXIT_CODE and threading.active_count() > 1:
+        _leave(exit_code)  # a thread may be in the middle of loading a library, which dies noisily with the interpreter
     sys.exit(exit_code)
+
+
+def _leave(exit_code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -80,7 +90,7 @@ def run(argv: Sequence[str]) -> int:
         message = _usage_message(error, argv)
         if message is None:
             raise
-        return _fail(message)
+        return _fail(message) if message else USAGE_EXIT_CODE  # a group without a command has shown its help
     return result if isinstance(result, int) else 0
 
 

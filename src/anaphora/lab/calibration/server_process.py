@@ -19,7 +19,10 @@ async def timed_server(module: str = TIMED_SERVER) -> AsyncIterator[BaseUrl]:
     It ends with this block, and by itself if this process is killed. Raises :class:`TargetError` if it does not start.
     """
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", module),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for the caller, who ends it
     )
     assert process.stdin is not None
     assert process.stdout is not None
