@@ -17,6 +17,7 @@ import torch
 
 from anaphora.engine.config import EngineConfig
 from anaphora.engine.engine_core import EngineCore
+from anaphora.engine.gpu.flat_batch import flatten
 from anaphora.engine.gpu.launcher import PassLauncher
 from anaphora.engine.gpu.runner import GpuRunner
 from anaphora.engine.input_batch import Chunk
@@ -67,7 +68,7 @@ def differences(launcher: PassLauncher) -> dict[str, float]:
 
     def logits(*chunks: Chunk, row: int = 0) -> torch.Tensor:
         with torch.inference_mode():
-            launched = launcher.launch(chunks)
+            launched = launcher.launch(flatten(chunks, EngineConfig().block_size))
             launched.token_ids()
             return launched.logits[row].float().cpu()
 

@@ -170,10 +170,10 @@ def test_a_step_without_memory_fails_clearly_and_the_engine_lives(
     params = SamplingParams(max_tokens=9, temperature=0.0, ignore_eos=True)
     launch = runner._launcher.launch
 
-    def no_room_for_long_steps(chunks: Any, draws: Any = ()) -> Any:
-        if sum(len(chunk.token_ids) for chunk in chunks) > 20:
+    def no_room_for_long_steps(batch: Any, draws: Any = ()) -> Any:
+        if batch.num_tokens > 20:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
-        return launch(chunks, draws)
+        return launch(batch, draws)
 
     monkeypatch.setattr(runner._launcher, "launch", no_room_for_long_steps)
     for number in range(2 * MAX_FAILED_STEPS):

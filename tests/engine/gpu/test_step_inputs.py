@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from anaphora.engine.gpu.buckets import bucket_of, buckets_up_to
-from anaphora.engine.gpu.flat_batch import FlatBatch, flatten, int32
+from anaphora.engine.gpu.flat_batch import FlatBatch, flatten, int32, one_token_each
 from anaphora.engine.gpu.launcher import compute
 from anaphora.engine.gpu.memory import largest_step
 from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
@@ -65,6 +65,22 @@ def test_flat_arrays_of_many_chunks(seed: int) -> None:
         assert np.array_equal(span.block_table, int32(chunk.block_table))
 
 
+def test_one_token_each_is_what_chunks_of_one_token_are() -> None:
+    tables = [array("I", [3, 1]), (0, 2, 4), array("I", [9])]
+    positions, token_ids = [6, 11, 0], [-3, 7, -1]
+    chunks = [
+        Chunk(RequestId(f"{row}"), (token_id,), position, table, range(position, position + 1), samples=True)
+        for row, (token_id, position, table) in enumerate(zip(token_ids, positions, tables, strict=True))
+    ]
+    expected, flat = flatten(chunks, 4), one_token_each(token_ids, positions, [1, 4, 9], tables, 4)
+    for name in ("token_ids", "positions", "slots", "logits_rows"):
+        assert np.array_equal(getattr(flat, name), getattr(expected, name)), name
+        assert getattr(flat, name).dtype == np.int32
+    for span, other in zip(flat.spans, expected.spans, strict=True):
+        assert span[:3] == other[:3]
+        assert np.array_equal(span.block_table, other.block_table)
+
+
 def test_a_packed_table_is_read_where_it_is() -> None:
     table = array("I", [3, 1])
     view = int32(table)
@@ -110,10 +126,10 @@ def test_a_padded_pass_gives_the_same_logits(tiny_folders: dict[str, Path]) -> N
     padded = emulated_launcher(model, config, 16)
     exact = emulated_launcher(model, config, 0)
     with torch.inference_mode():
-        first, second = padded.launch(chunks), exact.launch(chunks)
+        first, second = padded.launch(flatten(chunks, 4)), exact.launch(flatten(chunks, 4))
         assert first.token_ids() == second.token_ids()
         torch.testing.assert_close(first.logits[:2], second.logits, rtol=1e-5, atol=1e-5)
-        further = [Chunk(RequestId("b"), (4,), 2, (2,), range(2, 3), samples=True)]
+        further = flatten([Chunk(RequestId("b"), (4,), 2, (2,), range(2, 3), samples=True)], 4)
         torch.testing.assert_close(
             padded.launch(further).logits[:1], exact.launch(further).logits, rtol=1e-5, atol=1e-5
         )

@@ -61,6 +61,24 @@ def flatten(chunks: Sequence[Chunk], block_size: int) -> FlatBatch:
     return FlatBatch(int32(token_ids), positions, slots, int32(rows), tuple(spans))
 
 
+def one_token_each(
+    token_ids: Sequence[int],
+    positions: Sequence[int],
+    block_ids: Sequence[int],
+    block_tables: Sequence[Sequence[int]],
+    block_size: int,
+) -> FlatBatch:
+    """The same of requests that decode: one token of each, at its position in one of its blocks, and its logits."""
+    at = np.array(positions, dtype=np.int32)
+    slots = np.array(block_ids, dtype=np.int32) * block_size + at % block_size
+    spans = []
+    for row, (position, table) in enumerate(zip(positions, block_tables, strict=True)):
+        as_numpy: Any = int32(table)
+        spans.append(SequenceSpan(row, 1, position + 1, as_numpy))
+    rows = np.arange(len(spans), dtype=np.int32)
+    return FlatBatch(np.array(token_ids, dtype=np.int32), at, slots, rows, tuple(spans))
+
+
 def int32(numbers: Sequence[int]) -> IntArray:
     """As numpy's; of an array, which must not grow any more, without a copy."""
     return np.frombuffer(numbers, dtype=np.int32) if isinstance(numbers, array) else np.array(numbers, dtype=np.int32)

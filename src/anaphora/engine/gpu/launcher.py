@@ -9,10 +9,9 @@ import torch
 from anaphora.engine.gpu.buckets import bucket_of
 from anaphora.engine.gpu.captured import captured_steps
 from anaphora.engine.gpu.device_sampler import draw_rows
-from anaphora.engine.gpu.flat_batch import FlatBatch, flatten
+from anaphora.engine.gpu.flat_batch import FlatBatch
 from anaphora.engine.gpu.graphs import Capture, Pass
 from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
-from anaphora.engine.input_batch import Chunk
 from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.models.attention.tasks import TaskPlan
@@ -124,12 +123,11 @@ class PassLauncher:
 
         self._passes[num_tokens, config] = self._capture(compute)
 
-    def launch(self, chunks: Sequence[Chunk], draws: Sequence[Draw] = ()) -> Launched:
+    def launch(self, batch: FlatBatch, draws: Sequence[Draw] = ()) -> Launched:
         """Compute a pass and sample every row of logits: at random where ``draws`` say so, else the likeliest token.
 
-        A token id ``-1 - i`` in a chunk is the token that row ``i`` of the pass before has sampled.
+        A token id ``-1 - i`` is the token that row ``i`` of the pass before has sampled.
         """
-        batch = flatten(chunks, self._kv.block_size)
         plan = self._model.attention.plan_spans(batch.spans)
         bucket = bucket_of(batch.num_tokens, self._buckets) if self._buckets else None
         if bucket is not None and self._inputs.room.holds(batch, plan):
@@ -142,9 +140,8 @@ class PassLauncher:
             draw_rows(logits, rows, params, uniforms, self._sampled)
         return self._sent_back(logits, len(batch.logits_rows))
 
-    def logits(self, chunks: Sequence[Chunk]) -> torch.Tensor:
+    def logits(self, batch: FlatBatch) -> torch.Tensor:
         """Compute a pass without sampling: ``[R, vocab_size]`` float32, on the host."""
-        batch = flatten(chunks, self._kv.block_size)
         plan = self._model.attention.plan_spans(batch.spans)
         return compute(self._model, self._kv, batch, plan, self._sampled).float().cpu()
 

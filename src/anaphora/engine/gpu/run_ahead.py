@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from anaphora.engine.active_request import ActiveRequest
+from anaphora.engine.gpu.flat_batch import FlatBatch, one_token_each
 from anaphora.engine.gpu.launcher import Draw, Launched
-from anaphora.engine.input_batch import Chunk
 from anaphora.scheduler.output import ScheduledRequest
 from anaphora.scheduler.request import Request
 from anaphora.types import BlockId, RequestId
@@ -59,7 +59,7 @@ class Ahead:
 class Prediction:
     """What the next step will be if no request comes, ends early or needs a block."""
 
-    chunks: tuple[Chunk, ...]
+    batch: FlatBatch
     draws: tuple[Draw, ...]
     tokens: Mapping[RequestId, NextToken]
 
@@ -78,7 +78,8 @@ def predict(
     left to do.
     """
     spares = iter(spare_blocks)
-    chunks: list[Chunk] = []
+    token_ids: list[int] = []
+    block_tables: list[array[int]] = []
     draws: list[Draw] = []
     tokens: dict[RequestId, NextToken] = {}
     for item in scheduled:
@@ -96,8 +97,12 @@ def predict(
                 return None
             block_table = block_table + array("I", (spare,))
         if not state.params.is_greedy:
-            draws.append(Draw(len(chunks), state.params, state.uniform(num_ahead=1)))
-        tokens[name] = NextToken(request, len(chunks), position, BlockId(block_table[block]), spare is not None)
-        at = range(position, position + 1)
-        chunks.append(Chunk(name, (-1 - rows[name],), position, block_table, at, samples=True))
-    return Prediction(tuple(chunks), tuple(draws), tokens) if chunks else None
+            draws.append(Draw(len(tokens), state.params, state.uniform(num_ahead=1)))
+        tokens[name] = NextToken(request, len(tokens), position, BlockId(block_table[block]), spare is not None)
+        token_ids.append(-1 - rows[name])
+        block_tables.append(block_table)
+    if not tokens:
+        return None
+    positions, block_ids = [t.position for t in tokens.values()], [t.block_id for t in tokens.values()]
+    batch = one_token_each(token_ids, positions, block_ids, block_tables, block_size)
+    return Prediction(batch, tuple(draws), tokens)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from anaphora.engine.active_request import ActiveRequest
+from anaphora.engine.gpu.flat_batch import flatten
 from anaphora.engine.gpu.launcher import Draw, Launched, PassLauncher
 from anaphora.engine.gpu.run_ahead import Ahead, NextToken, predict
 from anaphora.engine.input_batch import Chunk, split_into_passes
@@ -98,7 +99,8 @@ class GpuRunner:
         passes = list(split_into_passes(chunks, MAX_LOGITS_ROWS))
         for chunks_of_pass in passes:
             if any(len(chunk.logits_positions) > chunk.samples for chunk in chunks_of_pass):
-                sampled |= share_out(self._launcher.logits(chunks_of_pass), chunks_of_pass, active)
+                logits = self._launcher.logits(flatten(chunks_of_pass, self._block_size))
+                sampled |= share_out(logits, chunks_of_pass, active)
                 continue
             launched, rows = self._launch(chunks_of_pass, active)
             if may_run_ahead and len(passes) == 1:
@@ -113,14 +115,15 @@ class GpuRunner:
             state = active[name].sampling
             if not state.params.is_greedy and state.needs_only_logits:
                 draws.append(Draw(row, state.params, state.uniform()))
-        return self._launcher.launch(chunks, draws), {name: row for row, name in enumerate(names)}
+        batch = flatten(chunks, self._block_size)
+        return self._launcher.launch(batch, draws), {name: row for row, name in enumerate(names)}
 
     def _run_ahead(self, scheduled: Sequence[ScheduledRequest], rows: Mapping[RequestId, int], active: Active) -> None:
         if len(scheduled) > self._launcher.max_num_tokens:
             return
         predicted = predict(scheduled, rows, active, self._block_size, self._max_model_len, self._launcher.spare_blocks)
         if predicted is not None:
-            launched = self._launcher.launch(predicted.chunks, predicted.draws)
+            launched = self._launcher.launch(predicted.batch, predicted.draws)
             self._ahead = Ahead(launched, predicted.tokens)
 
     def _landed(
