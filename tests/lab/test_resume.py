@@ -82,6 +82,35 @@ def test_what_was_not_sent_is_sent(
         assert experiment["hit_rate_percent_after_first"]["usage"] > 40
 
 
+def test_requests_that_failed_as_the_server_went_are_asked_again(
+    tmp_path: Path, finished: Finished, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A single failure is a finding and stays; three in a row have cut the run short."""
+    out = finished.copy_to(tmp_path / "r")
+    whole = places(out)
+    cut(out, 3)
+    serving = FakeServing()
+    with served(serving) as url:
+        command = ["bench", "all", "--target", url, *FEW, "--resume", str(out)]
+        serving.fails = lambda n: "gone" if n > 14 or n == 9 else None
+        assert anaphora(command) == 2
+        capsys.readouterr()
+        run = read_run(out)
+        failed = [record.error is not None for record in run.requests if record.phase != "warmup"]
+        num_good = len(failed) - 3
+        assert failed[-4:] == [False, True, True, True]
+        num_lost = sum(failed[:num_good])
+        serving.fails = lambda n: None
+        assert anaphora(command) == 0
+    assert f"going on after {num_good} of {NUM_PLANNED} requests" in capsys.readouterr().err
+    assert places(out) == whole
+    again = read_run(out)
+    assert sum(record.error is not None for record in again.requests if record.phase != "warmup") == num_lost
+    assert [one.after for one in again.resumed] == [0, num_good]
+    assert anaphora(command) == 2
+    assert "the run is complete" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

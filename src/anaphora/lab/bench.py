@@ -15,7 +15,7 @@ from anaphora.lab.calibration.timed_server import Timing
 from anaphora.lab.options import BenchOptions
 from anaphora.lab.pace import Pace
 from anaphora.lab.planning import Plan, make_plan
-from anaphora.lab.resume import rest_of
+from anaphora.lab.resume import done_of, rest_of
 from anaphora.lab.runner import Observer, Runner
 from anaphora.lab.servers import describe, open_servers
 from anaphora.lab.targets.base import PromptTokenizer, Target
@@ -64,7 +64,7 @@ async def measure(
         writer.begin(header)
     else:
         plan = rest_of(plan, resumed, header)
-        num_done = sum(record.phase != "warmup" for record in resumed.requests)
+        num_done = len(done_of(resumed))
         observer.note(f"going on after {num_done} of {header.num_planned_requests} requests")
         writer.resume(Resumption(header.started_at, num_done))
     await send(plan, servers, writer, observer)

@@ -10,7 +10,7 @@ from anaphora.errors import ConfigError
 from anaphora.lab.arms import Trial
 from anaphora.lab.planning import Plan
 from anaphora.lab.refills import refills
-from anaphora.lab.runner import Expected
+from anaphora.lab.runner import MAX_FAILURES_IN_A_ROW, Expected
 from anaphora.traces.records import RequestRecord, Run, RunHeader, read_run
 
 _MAY_DIFFER = ("mechanism_proof", "wait_s", "command")
@@ -21,10 +21,18 @@ def read_unfinished(folder: Path) -> Run:
     """The run in that folder. Raises :class:`ConfigError` if nothing of it is left to do, and what
     :func:`~anaphora.traces.records.read_run` raises."""
     run = read_run(folder)
-    num_sent = sum(record.phase != "warmup" for record in run.requests)
+    num_sent = len(done_of(run))
     if num_sent >= run.header.num_planned_requests:
         raise ConfigError(f"the run is complete ({num_sent} requests): there is nothing to resume")
     return run
+
+
+def done_of(run: Run) -> list[RequestRecord]:
+    """The measured requests that need not be sent again: all but those that failed one after another, as when the
+    server is gone, and so cut the run short."""
+    measured = [record for record in run.requests if record.phase != "warmup"]
+    num_good = next((n for n in range(len(measured), 0, -1) if measured[n - 1].error is None), 0)
+    return measured[:num_good] if len(measured) - num_good >= MAX_FAILURES_IN_A_ROW else measured
 
 
 def rest_of(plan: Plan, run: Run, header: RunHeader) -> Plan:
@@ -36,7 +44,7 @@ def rest_of(plan: Plan, run: Run, header: RunHeader) -> Plan:
     """
     expect_same_settings(run.header.settings, header.settings)
     expect_same_target(run.header.target, header.target)
-    done = [_place(record) for record in run.requests if record.phase != "warmup"]
+    done = [_place(record) for record in done_of(run)]
     counted = [number for number, trial in enumerate(plan.trials) if trial.phase != "warmup"]
     if done != [_place(plan.trials[number]) for number in counted[: len(done)]]:
         raise ConfigError("the run's requests are not those of this plan: it cannot be resumed")

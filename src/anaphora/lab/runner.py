@@ -16,7 +16,8 @@ from anaphora.lab.targets.base import Reply, Target
 from anaphora.lab.targets.in_turn import InTurn
 from anaphora.traces.records import CounterReading, RecordWriter, RequestRecord
 
-_MAX_FAILURES_IN_A_ROW = 3
+MAX_FAILURES_IN_A_ROW = 3
+"""After so many the run is cut short: the server is gone, or refuses everything."""
 
 
 class Notes(Protocol):
@@ -73,7 +74,7 @@ class Runner:
             self.writer.append(record)
             self.observer.measured(record)
             failures = failures + 1 if record.error is not None else 0
-            if failures == _MAX_FAILURES_IN_A_ROW:
+            if failures == MAX_FAILURES_IN_A_ROW:
                 raise TargetError(f"{failures} requests in a row failed, the last with: {record.error}")
         return records
 

@@ -6,6 +6,7 @@ so a run that was cut short keeps what it measured.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -98,7 +99,8 @@ class RunHeader:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resumption:
-    """A run that was cut short went on here: ``after`` so many measured requests."""
+    """A run that was cut short went on here: ``after`` so many measured requests. Further ones before this line do not
+    count: they failed as it was cut short, and were asked again."""
 
     at: str
     """UTC, ISO 8601."""
@@ -148,11 +150,20 @@ def read_run(folder: Path) -> Run:
             header = value
         elif isinstance(value, Resumption):
             resumed.append(value)
+            requests = _first_measured(requests, value.after)
         else:
             requests.append(value)
     if header is None:
         raise TraceError(f"{path} has no run line: it is not a records file of `anaphora bench`")
     return Run(header, tuple(requests), tuple(resumed))
+
+
+def _first_measured(requests: list[RequestRecord], number: int) -> list[RequestRecord]:
+    """So many measured requests from the beginning, and the warm-ups."""
+    counted = itertools.accumulate(record.phase != "warmup" for record in requests)
+    return [
+        record for record, place in zip(requests, counted, strict=True) if record.phase == "warmup" or place <= number
+    ]
 
 
 def _parse(line: str) -> RunHeader | RequestRecord | Resumption:
