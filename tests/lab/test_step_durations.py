@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
+from anaphora.errors import ConfigError
 from anaphora.lab.step_durations import observations_of
 from anaphora.sim.latency import StepWork, prefill_work
-from anaphora.sim.latency_fit import fit_latency
+from anaphora.sim.latency_fit import Observation, fit_latency
 from anaphora.traces.records import RequestRecord, Run, RunHeader, read_run
 from tests.lab.records import SENT_NS, record
 
-KEPT = Path(__file__).parents[2] / "benchmarks" / "results" / "first-light"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+KEPT = RESULTS / "first-light"
+COSTS = RESULTS / "lab" / "costs"
 
 
 def run_of(*records: RequestRecord) -> Run:
@@ -39,6 +42,30 @@ def test_medians_of_what_was_measured_alike() -> None:
     assert ttft.work == prefill_work(100, 96, 2048)
     assert (gap.what, gap.measured_ms, gap.num_overheads) == ("switch, on, 100 tokens: time between tokens", 3, 0)
     assert gap.work == StepWork(1, 1, 1, 102.5, 102.5)
+
+
+def test_requests_that_computed_otherwise_are_apart() -> None:
+    """As in the costs: several endings after one cached prefix, and a prefix that was evicted in between."""
+    seen = [(40, 100, 96), (44, 101, 96), (90, 196, 96), (70, 196, 0), (42, 102, 96)]
+    records = (record(ttft_ms=ms, usage=usage(prompt, 1, cached)) for ms, prompt, cached in seen)
+    observations = observations_of(run_of(*records), token_budget=2048)
+    assert [(one.what, one.measured_ms, one.num_requests) for one in observations] == [
+        ("switch, on, 100 tokens, 96 cached of 101: TTFT", 42, 3),
+        ("switch, on, 100 tokens, 96 cached of 196: TTFT", 90, 1),
+        ("switch, on, 100 tokens, 0 cached of 196: TTFT", 70, 1),
+    ]
+    assert [one.work for one in observations] == [prefill_work(p, c, 2048) for p, c in ((101, 96), (196, 96), (196, 0))]
+
+
+def test_costs_alone_leave_steps_and_overhead_open_and_with_a_switch_they_do_not() -> None:
+    """The kept costs, and times between tokens as on that machine."""
+    costs = observations_of(read_run(COSTS), token_budget=2048)
+    with pytest.raises(ConfigError, match="overhead_ms, step_ms"):
+        fit_latency(costs)
+    decoding = Observation("decode", 38, 0, StepWork(1, 1, 1, 512, 512), 8)
+    fit = fit_latency([*costs, decoding])
+    assert fit.mean_relative_error < 0.15
+    assert all(value > 0 for name, value in fit.model.to_json().items() if name.endswith(("token", "pair", "step_ms")))
 
 
 def test_the_end_of_an_answer_is_a_token_without_text() -> None:

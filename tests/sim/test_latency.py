@@ -83,6 +83,18 @@ def test_a_fit_of_noisy_measurements_says_how_far_off_it_is() -> None:
     assert all(value >= 0 for value in fit.model.to_json().values())
 
 
+def test_requests_that_something_else_held_up_do_not_bend_the_model() -> None:
+    seen = [one._replace(num_requests=6) for one in made(TRUE, error=0.01)]
+    held_up = [one._replace(measured_ms=2 * one.measured_ms, num_requests=1) for one in seen[1:3]]
+    assert fit_latency([*seen, *held_up]).model.to_json() == pytest.approx(fit_latency(seen).model.to_json(), rel=0.05)
+
+
+def test_medians_of_many_requests_count_more() -> None:
+    few, many = (one._replace(what=str(n)) for n, one in enumerate((made(TRUE)[-1],) * 2))
+    seen = [*made(TRUE)[:-1], few._replace(measured_ms=20), many._replace(measured_ms=24, num_requests=100)]
+    assert fit_latency(seen).residuals[-1].fitted_ms == pytest.approx(24, rel=0.02)
+
+
 def test_no_coefficient_is_negative() -> None:
     """Prompts that cost less the longer they are: the nearest model has no attention at all."""
     seen = [one._replace(measured_ms=one.measured_ms / (1 + one.work.num_read_tokens / 1e3)) for one in made(TRUE)]

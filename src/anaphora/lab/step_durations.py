@@ -14,9 +14,12 @@ from anaphora.sim.latency import StepWork, prefill_work
 from anaphora.sim.latency_fit import Observation
 from anaphora.traces.records import RequestRecord, Run
 
+BLOCK_SIZE = 16
+"""The usual one: prompts whose new tokens differ by less are alike."""
+
 
 def observations_of(run: Run, *, token_budget: int) -> list[Observation]:
-    """One of TTFT, and one of the time between tokens if there were several, for each experiment, arm and length.
+    """For each experiment, arm and length: one of TTFT for what was computed alike, one of the time between tokens.
 
     ``token_budget``: the tokens that the server computes in one step, at most.
     """
@@ -28,25 +31,30 @@ def observations_of(run: Run, *, token_budget: int) -> list[Observation]:
     observations: list[Observation] = []
     for (experiment, arm, is_first, length), records in groups.items():
         what = f"{experiment}, {arm}, {length} tokens" + (", first" if is_first else "")
-        observations += _ttft(what, records, token_budget)
+        observations += _ttfts(what, records, token_budget)
         observations += _time_between_tokens(what, records)
     return observations
 
 
-def _ttft(what: str, records: Sequence[RequestRecord], token_budget: int) -> list[Observation]:
-    """None if the server does not say how many tokens it took from its cache."""
-    seen = [
-        (milliseconds, num_prompt, num_cached)
-        for record in records
-        if (milliseconds := ttft_ms(record)) is not None
-        and (num_prompt := prompt_tokens(record)) is not None
-        and (num_cached := cached_tokens(record)) is not None
-    ]
-    if not seen:
-        return []
-    milliseconds, num_prompt, num_cached = (median(values) for values in zip(*seen, strict=True))
-    work = prefill_work(round(num_prompt), round(num_cached), token_budget)
-    return [Observation(f"{what}: TTFT", milliseconds, 1, work)]
+def _ttfts(what: str, records: Sequence[RequestRecord], token_budget: int) -> list[Observation]:
+    """One for each number of cached tokens and, but for less than a block, of computed ones.
+
+    Endings of several lengths may follow one prefix, and some of what was cached may be evicted: a median over both
+    would be of no request. None if the server does not say how many tokens it took from its cache.
+    """
+    cells: dict[tuple[int, int], list[tuple[float, int, int]]] = {}
+    for record in records:
+        milliseconds, num_prompt, num_cached = ttft_ms(record), prompt_tokens(record), cached_tokens(record)
+        if milliseconds is not None and num_prompt is not None and num_cached is not None:
+            cell = (num_cached, (num_prompt - num_cached) // BLOCK_SIZE)
+            cells.setdefault(cell, []).append((milliseconds, num_prompt, num_cached))
+    observations = []
+    for seen in cells.values():
+        milliseconds, num_prompt, num_cached = (median(values) for values in zip(*seen, strict=True))
+        work = prefill_work(round(num_prompt), round(num_cached), token_budget)
+        told = f", {round(num_cached)} cached of {round(num_prompt)}" if len(cells) > 1 else ""
+        observations.append(Observation(f"{what}{told}: TTFT", milliseconds, 1, work, len(seen)))
+    return observations
 
 
 def _time_between_tokens(what: str, records: Sequence[RequestRecord]) -> list[Observation]:
@@ -62,4 +70,5 @@ def _time_between_tokens(what: str, records: Sequence[RequestRecord]) -> list[Ob
     if not seen:
         return []
     gap_ms, context = (median(values) for values in zip(*seen, strict=True))
-    return [Observation(f"{what}: time between tokens", gap_ms, 0, StepWork(1, 1, 1, context, context))]
+    work = StepWork(1, 1, 1, context, context)
+    return [Observation(f"{what}: time between tokens", gap_ms, 0, work, len(seen))]

@@ -1,6 +1,9 @@
 """A latency model from measurements: least squares of relative errors, with coefficients that are not negative.
 
 Relative, because a model that is 30 ms off at a hit of 60 ms is of no use, and at a prefill of 6 s nobody sees it.
+A measurement counts by the root of how many requests it is the median of, and less the farther it is off: something
+else may have held a server up, and what was measured once cannot show it (Huber, Annals of Mathematical Statistics 35,
+1964).
 """
 
 from collections.abc import Sequence
@@ -19,11 +22,18 @@ FITTED = ("overhead_ms", "step_ms", "computed_ms_per_ktoken", "read_ms_per_ktoke
 _SMALLEST_SINGULAR_VALUE = 1e-2
 """Of columns of length 1: below that, what a combination of coefficients does is lost in a deviation of a per cent."""
 _LEAST_SHARE = 0.2
+_USUAL_ERRORS = 1.5
+"""So many typical errors may a measurement be off before it counts less."""
+_LEAST_ERROR = 0.01
+"""Share of a measurement: a typical error below that is not told from 0."""
+_NORMAL = 1.4826
+"""Standard deviations of normal noise in its median size."""
+_ROUNDS = 20
 _ADVICE = {
     "overhead_ms": "times between tokens: `anaphora bench switch`",
     "step_ms": "times between tokens: `anaphora bench switch`",
     "computed_ms_per_ktoken": "cold prompts of several lengths: `anaphora bench gradient`",
-    "read_ms_per_ktoken": "hits of several lengths: `anaphora bench gradient`",
+    "read_ms_per_ktoken": "hits of several lengths: `anaphora bench costs`",
     "attention_ms_per_mpair": "cold prompts of at least three lengths, one of 2000 tokens or more: "
     "`anaphora bench gradient --lengths 256,1024,3072`",
 }
@@ -33,12 +43,14 @@ class Observation(NamedTuple):
     """A duration that was measured, and what was done in it.
 
     ``num_overheads``: 1 if it holds a request's way to the engine and back (a TTFT), 0 if not (a time between tokens).
+    ``num_requests``: of how many requests it is the median.
     """
 
     what: str
     measured_ms: float
     num_overheads: int
     work: StepWork
+    num_requests: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +108,7 @@ def fit_latency(observations: Sequence[Observation]) -> LatencyFit:
     rows = np.array([_row(one) for one in observations])
     relative = rows / measured[:, None]
     _expect_determined(relative)
-    solution, _ = nnls(relative, np.ones(len(measured)))
+    solution = _robust(relative, np.sqrt([one.num_requests for one in observations]))
     model = LatencyModel(**dict(zip(FITTED, map(float, solution), strict=True)))
     fitted = rows @ solution
     return LatencyFit(
@@ -105,6 +117,19 @@ def fit_latency(observations: Sequence[Observation]) -> LatencyFit:
             Residual(one.what, one.measured_ms, float(value)) for one, value in zip(observations, fitted, strict=True)
         ),
     )
+
+
+def _robust(relative: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Coefficients that make ``relative @ coefficients`` about 1, whatever a few rows say."""
+    trust = np.ones(len(relative))
+    for _ in range(_ROUNDS):
+        by = weights * trust
+        solution, _ = nnls(relative * by[:, None], by)
+        errors = np.abs(relative @ solution - 1) * weights
+        usual = _USUAL_ERRORS * max(_LEAST_ERROR, _NORMAL * float(np.median(errors)))
+        trust = np.sqrt(np.minimum(1, usual / np.maximum(errors, usual)))
+    coefficients: npt.NDArray[np.float64] = solution
+    return coefficients
 
 
 def _row(one: Observation) -> tuple[float, ...]:
