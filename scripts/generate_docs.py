@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -162,6 +163,26 @@ def simulate_speed() -> str:
     return (ROOT / "benchmarks" / "results" / "sim" / "speed.md").read_text("utf-8").strip()
 
 
+def few_rows() -> str:
+    """Decode steps of a few requests as they are and padded, with one thread and with two."""
+    lines = [
+        "| requests at once | one thread: as they are, ms | padded | two threads: as they are, ms | padded |",
+        "| ---: | ---: | ---: | ---: | ---: |",
+    ]
+    folder = ROOT / "benchmarks" / "results" / "cpu"
+    kept = [json.loads((folder / f"few_rows_{name}.json").read_text("utf-8")) for name in ("one_thread", "two_threads")]
+    samples = [one["samples_ms"][arm] for one in kept for arm in ("plain", "padded")]
+    for number in samples[0]:
+        cells = [f"{statistics.median(of_arm[number]):.1f}" for of_arm in samples]
+        lines.append(f"| {number} | {' | '.join(cells)} |")
+    return "\n".join([f"{kept[0]['hardware']['cpu']}, {kept[0]['hardware']['cores']} cores.", "", *lines])
+
+
+def idle() -> str:
+    """First-token times of servers that were idle, as the benchmark wrote them."""
+    return (ROOT / "benchmarks" / "results" / "sim" / "idle.md").read_text("utf-8").strip()
+
+
 def cpu_second_table() -> str:
     """The aims by a run of the same comparison on another machine."""
     path = ROOT / "benchmarks" / "results" / "cpu" / "2026-11-29T221732" / "table.md"
@@ -261,6 +282,8 @@ PARTS: dict[str, Callable[[], str]] = {
     **importlib.import_module("benchmarks.gpu.tables").TABLES,
     "simulate_validation": simulate_validation,
     "simulate_speed": simulate_speed,
+    "few_rows": few_rows,
+    "idle": idle,
 }
 PAGES = [
     "README.md",

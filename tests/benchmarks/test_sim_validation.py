@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from benchmarks.sim import idle
+from benchmarks.sim.comparison import compare, kept
 from benchmarks.sim.load import Load, chats
-from benchmarks.sim.validate import RESULTS, table
+from benchmarks.sim.validate import BENCH, IN_TURN, LIMITS, RESULTS, fit_of, table
 
-from anaphora.lab.step_durations import observations_of
-from anaphora.sim.latency_fit import fit_latency
-from anaphora.traces.records import read_run
+from anaphora.sim.latency import LatencyModel
 
 KEPT = json.loads((Path(RESULTS) / "validation.json").read_text())
 
@@ -37,5 +37,20 @@ def test_the_kept_table_says_what_was_measured() -> None:
 
 
 def test_the_kept_fit_follows_from_the_kept_records() -> None:
-    fit = fit_latency(observations_of(read_run(RESULTS), token_budget=2048))
+    fit = fit_of([RESULTS / name for name in BENCH])
     assert fit.model.to_json() == pytest.approx(KEPT["latency"]["coefficients"], rel=1e-6, abs=1e-9)
+
+
+def test_the_kept_predictions_follow_from_the_kept_model_and_prompts() -> None:
+    model = LatencyModel.from_json(KEPT["latency"]["coefficients"])
+    for load, measured, told in zip(IN_TURN, kept(RESULTS, KEPT["loads"]), KEPT["loads"], strict=True):
+        again = compare(load, measured, model, **LIMITS)
+        assert again["predicted"] == pytest.approx(told["predicted"], abs=0.01)
+        assert again["measured"] == pytest.approx(told["measured"], abs=0.01)
+
+
+def test_the_kept_table_of_idle_servers_says_what_was_measured() -> None:
+    results = json.loads((RESULTS / "idle.json").read_text())
+    assert (RESULTS / "idle.md").read_text().strip() == idle.table(results)
+    assert {(row["arm"], row["gap_s"]) for row in results["rows"]} == {(a, g) for a in idle.ARMS for g in idle.GAPS_S}
+    assert len({row["cached_tokens"] for row in results["rows"]}) == 1  # all had as much left to compute

@@ -10,7 +10,7 @@ from anaphora.models.linear import PackedLinear, PlainLinear, fastest_linear
 
 
 @pytest.mark.parametrize("kind", [PlainLinear, PackedLinear, fastest_linear(torch.float32)])
-@pytest.mark.parametrize("rows", [1, 2, 20, 600])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 20, 600])
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_products(kind: type[PlainLinear], rows: int, has_bias: bool) -> None:
     torch.manual_seed(rows)

@@ -1,6 +1,7 @@
 """A step's duration is a sum that can be worked out by hand, and its coefficients come back out of measurements."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from anaphora.scheduler.config import SchedulerConfig
 from anaphora.scheduler.request import Request
 from anaphora.scheduler.scheduler import Scheduler
 from anaphora.sim.latency import LatencyModel, StepWork, prefill_work, read_latency_file, work_of
-from anaphora.sim.latency_fit import FITTED, Observation, fit_latency
+from anaphora.sim.latency_fit import LINEAR, Observation, fit_latency
 from anaphora.types import RequestId
 
 TRUE = LatencyModel(
     overhead_ms=3, step_ms=20, computed_ms_per_ktoken=150, read_ms_per_ktoken=2, attention_ms_per_mpair=40
 )
+
+
+DECODES = [StepWork(1, 1, 1, context, context) for context in (300, 1000)]
 
 
 def test_the_work_of_a_step() -> None:
@@ -54,6 +58,13 @@ def test_milliseconds_by_hand() -> None:
     assert model.milliseconds(work) == 2 + 30 + 400 + 30 + 14  # the overhead is of requests, not of steps
 
 
+def test_free_tokens_are_of_each_step() -> None:
+    model = LatencyModel(step_ms=40, computed_ms_per_ktoken=2000, free_tokens=4)
+    assert model.milliseconds(StepWork(1, 3, 3, 900, 900)) == 40
+    assert model.milliseconds(StepWork(1, 6, 6, 900, 900)) == 40 + 4
+    assert model.milliseconds(StepWork(2, 2, 3000, 900, 900)) == 80 + 2 * (3000 - 2 * 4)
+
+
 def made(model: LatencyModel, error: float = 0.0) -> list[Observation]:
     """What the lab would measure: cold prompts and hits of five lengths, and times between tokens."""
     seen: list[Observation] = []
@@ -81,6 +92,24 @@ def test_a_fit_of_noisy_measurements_says_how_far_off_it_is() -> None:
     shown = values["residuals"][0]
     assert shown["percent"] == pytest.approx(100 * (shown["fitted_ms"] / shown["measured_ms"] - 1))
     assert all(value >= 0 for value in fit.model.to_json().values())
+
+
+@pytest.mark.parametrize("free_tokens", [1.5, 6])
+def test_a_fit_finds_free_tokens_where_first_tokens_take_less_than_the_sum(free_tokens: float) -> None:
+    true = replace(TRUE, overhead_ms=0, free_tokens=free_tokens)
+    seen = [*made(true), *(Observation("", true.milliseconds(one), 0, one) for one in DECODES)]
+    fit = fit_latency(seen)
+    assert fit.model.to_json() == pytest.approx(true.to_json(), rel=1e-6, abs=1e-9)
+    assert fit.mean_relative_error < 1e-9
+
+
+def test_an_overhead_hides_free_tokens_that_cost_less() -> None:
+    """Two tokens of 0.15 ms beside a way of 3 ms: a model of the other sort says the same of every request alone."""
+    seen = made(replace(TRUE, free_tokens=2))
+    fit = fit_latency(seen)
+    assert fit.model.free_tokens == 0
+    assert fit.model.overhead_ms == pytest.approx(3 - 0.15, abs=0.01)
+    assert fit.mean_relative_error < 1e-4
 
 
 def test_requests_that_something_else_held_up_do_not_bend_the_model() -> None:
@@ -126,7 +155,7 @@ def test_coefficients_of_a_file(tmp_path: Path, wrapped: bool) -> None:
     values = {"step_ms": 20, "computed_ms_per_ktoken": 150}
     path.write_text(json.dumps({"coefficients": values, "fit": None} if wrapped else values))
     assert read_latency_file(path) == LatencyModel(step_ms=20, computed_ms_per_ktoken=150)
-    assert set(FITTED) < set(LatencyModel(step_ms=1).to_json())
+    assert set(LINEAR) < set(LatencyModel(step_ms=1).to_json())
 
 
 @pytest.mark.parametrize(
@@ -139,6 +168,8 @@ def test_coefficients_of_a_file(tmp_path: Path, wrapped: bool) -> None:
         ('{"step_ms": "20"}', "step_ms must be a number"),
         ('{"step_ms": NaN}', "step_ms must be a number"),
         ('{"overhead_ms": 5}', "a step takes no time by these coefficients"),
+        ('{"free_tokens": 5}', "a step takes no time by these coefficients"),
+        ('{"free_tokens": -5}', "free_tokens must be a number of tokens, not negative, got -5"),
     ],
 )
 def test_a_file_that_says_something_else(tmp_path: Path, text: str, message: str) -> None:

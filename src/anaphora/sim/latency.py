@@ -1,8 +1,9 @@
-"""How long a step takes, as a sum over what it computes. Six coefficients, from a file or fitted to measurements.
+"""How long a step takes, as a sum over what it computes. Seven coefficients, from a file or fitted to measurements.
 
 Linear products cost time per computed token, attention per pair of a query and a key, and decoding reads the keys and
 values of every token before: the three grow differently, so each has a coefficient. What a step costs whatever it
-holds (a pass over the weights, launches) is a constant, and so is what a request costs outside of steps.
+holds (a pass over the weights, launches) is a constant, and so is what a request costs outside of steps. A few tokens
+are computed while the weights are read anyway, and cost nothing.
 """
 
 import dataclasses
@@ -56,7 +57,7 @@ def prefill_work(num_prompt_tokens: int, num_cached_tokens: int, token_budget: i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyModel:
-    """Milliseconds. A coefficient that is not given is 0.
+    """Milliseconds, but for ``free_tokens``. A coefficient that is not given is 0.
 
     Raises:
         ConfigError: a coefficient is negative or no number, or all those of steps are 0.
@@ -69,7 +70,9 @@ class LatencyModel:
     request_ms: float = 0.0
     """Per request of a step, whatever its length."""
     computed_ms_per_ktoken: float = 0.0
-    """Per 1000 tokens computed."""
+    """Per 1000 tokens computed, but for the free ones."""
+    free_tokens: float = 0.0
+    """Per step: so many are computed in the time of ``step_ms``."""
     read_ms_per_ktoken: float = 0.0
     """Per 1000 tokens whose keys and values are read."""
     attention_ms_per_mpair: float = 0.0
@@ -78,8 +81,9 @@ class LatencyModel:
     def __post_init__(self) -> None:
         for name, value in self.to_json().items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-                raise ConfigError(f"{name} must be a number of milliseconds, not negative, got {value!r}")
-        if not any(value for name, value in self.to_json().items() if name != "overhead_ms"):
+                unit = "tokens" if name == "free_tokens" else "milliseconds"
+                raise ConfigError(f"{name} must be a number of {unit}, not negative, got {value!r}")
+        if not any(value for name, value in self.to_json().items() if name not in ("overhead_ms", "free_tokens")):
             raise ConfigError("a step takes no time by these coefficients: give at least one besides overhead_ms")
 
     def to_json(self) -> dict[str, float]:
@@ -104,7 +108,7 @@ class LatencyModel:
         return (
             self.step_ms * work.num_steps
             + self.request_ms * work.num_requests
-            + self.computed_ms_per_ktoken * work.num_computed_tokens / 1e3
+            + self.computed_ms_per_ktoken * max(0.0, work.num_computed_tokens - self.free_tokens * work.num_steps) / 1e3
             + self.read_ms_per_ktoken * work.num_read_tokens / 1e3
             + self.attention_ms_per_mpair * work.num_attention_pairs / 1e6
         )

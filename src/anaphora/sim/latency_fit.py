@@ -7,7 +7,7 @@ else may have held a server up, and what was measured once cannot show it (Huber
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,9 @@ from scipy.optimize import nnls
 from anaphora.errors import ConfigError
 from anaphora.sim.latency import LatencyModel, StepWork
 
-FITTED = ("overhead_ms", "step_ms", "computed_ms_per_ktoken", "read_ms_per_ktoken", "attention_ms_per_mpair")
-"""``request_ms`` is not among them: where one request is measured after another, each step holds one."""
+LINEAR = ("overhead_ms", "step_ms", "computed_ms_per_ktoken", "read_ms_per_ktoken", "attention_ms_per_mpair")
+"""Coefficients of a sum. ``request_ms`` is not among them: where one request is measured after another, each step holds
+one. Nor is ``free_tokens``: see :func:`fit_latency`."""
 _SMALLEST_SINGULAR_VALUE = 1e-2
 """Of columns of length 1: below that, what a combination of coefficients does is lost in a deviation of a per cent."""
 _LEAST_SHARE = 0.2
@@ -99,28 +100,39 @@ class LatencyFit:
 def fit_latency(observations: Sequence[Observation]) -> LatencyFit:
     """The model that is closest to what was observed.
 
+    A first token takes a request's way and a step of many tokens, a later one a step of one. If the first takes less
+    than the sum of the model's terms says, then some of its tokens are free, and the way's overhead, which cannot be
+    told from that, is taken to be 0: as few tokens are free as that takes.
+
     Raises:
         ConfigError: the observations leave a coefficient open; the message says what to measure.
     """
     if not observations:
-        raise ConfigError("there is nothing to fit a latency model to: run `anaphora bench` (switch and gradient)")
+        raise ConfigError("there is nothing to fit a latency model to: run `anaphora bench` (switch and costs)")
     measured = np.array([one.measured_ms for one in observations])
     rows = np.array([_row(one) for one in observations])
-    relative = rows / measured[:, None]
-    _expect_determined(relative)
-    solution = _robust(relative, np.sqrt([one.num_requests for one in observations]))
-    model = LatencyModel(**dict(zip(FITTED, map(float, solution), strict=True)))
-    fitted = rows @ solution
-    return LatencyFit(
-        model,
-        tuple(
-            Residual(one.what, one.measured_ms, float(value)) for one, value in zip(observations, fitted, strict=True)
-        ),
-    )
+    weights = np.sqrt([one.num_requests for one in observations])
+    _expect_determined(rows / measured[:, None])
+    solution, loss = _robust(rows / measured[:, None], weights)
+    model = LatencyModel(**dict(zip(LINEAR, map(float, solution), strict=True)))
+    with_free = np.array([_row_with_free_tokens(one) for one in observations])
+    other, other_loss = _robust(with_free / measured[:, None], weights)
+    saved_ms, *others = map(float, other)
+    if other_loss < loss and saved_ms > 0:
+        model = LatencyModel(**dict(zip(LINEAR[1:], others, strict=True)))
+        model = replace(model, free_tokens=1 + 1e3 * saved_ms / model.computed_ms_per_ktoken)
+    residuals = (Residual(one.what, one.measured_ms, _said_by(model, one)) for one in observations)
+    return LatencyFit(model, tuple(residuals))
 
 
-def _robust(relative: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Coefficients that make ``relative @ coefficients`` about 1, whatever a few rows say."""
+def _said_by(model: LatencyModel, one: Observation) -> float:
+    return model.overhead_ms * one.num_overheads + model.milliseconds(one.work)
+
+
+def _robust(
+    relative: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Coefficients that make ``relative @ coefficients`` about 1, whatever a few rows say; and how far off they are."""
     trust = np.ones(len(relative))
     for _ in range(_ROUNDS):
         by = weights * trust
@@ -129,11 +141,11 @@ def _robust(relative: npt.NDArray[np.float64], weights: npt.NDArray[np.float64])
         usual = _USUAL_ERRORS * max(_LEAST_ERROR, _NORMAL * float(np.median(errors)))
         trust = np.sqrt(np.minimum(1, usual / np.maximum(errors, usual)))
     coefficients: npt.NDArray[np.float64] = solution
-    return coefficients
+    return coefficients, float(np.sum(weights * np.abs(relative @ solution - 1)))
 
 
 def _row(one: Observation) -> tuple[float, ...]:
-    """Its factors of the coefficients, in the order of ``FITTED``."""
+    """Its factors of the coefficients, in the order of ``LINEAR``."""
     work = one.work
     return (
         one.num_overheads,
@@ -144,20 +156,28 @@ def _row(one: Observation) -> tuple[float, ...]:
     )
 
 
+def _row_with_free_tokens(one: Observation) -> tuple[float, ...]:
+    """The same without an overhead, where at least one token of a step is free: a decode step has no other. The first
+    factor is of the milliseconds that further ones save a step."""
+    _, num_steps, num_ktokens, *others = _row(one)
+    has_more = one.work.num_computed_tokens > num_steps
+    return (-num_steps if has_more else 0.0, num_steps, num_ktokens - num_steps / 1e3, *others)
+
+
 def _expect_determined(rows: npt.NDArray[np.float64]) -> None:
     """Refuse rows [observations, coefficients] of which some combination of coefficients leaves no trace."""
     lengths = np.linalg.norm(rows, axis=0)
-    unseen = [name for name, length in zip(FITTED, lengths, strict=True) if length == 0]
+    unseen = [name for name, length in zip(LINEAR, lengths, strict=True) if length == 0]
     if not unseen:
         _, sizes, combinations = np.linalg.svd(rows / lengths)
-        sizes = np.pad(sizes, (0, len(FITTED) - len(sizes)))
+        sizes = np.pad(sizes, (0, len(LINEAR) - len(sizes)))
         for size, combination in zip(sizes, combinations, strict=True):
             if size < _SMALLEST_SINGULAR_VALUE:
-                shares = zip(FITTED, np.abs(combination), strict=True)
+                shares = zip(LINEAR, np.abs(combination), strict=True)
                 unseen += [name for name, share in shares if share > _LEAST_SHARE and name not in unseen]
     if unseen:
-        needed = "; ".join(dict.fromkeys(_ADVICE[name] for name in FITTED if name in unseen))
+        needed = "; ".join(dict.fromkeys(_ADVICE[name] for name in LINEAR if name in unseen))
         raise ConfigError(
-            f"the measurements do not tell {', '.join(name for name in FITTED if name in unseen)} apart from the "
+            f"the measurements do not tell {', '.join(name for name in LINEAR if name in unseen)} apart from the "
             f"others: they lack {needed}; several reports can be given together"
         )
