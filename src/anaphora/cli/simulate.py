@@ -123,7 +123,7 @@ def simulate(
         raise ConfigError("--capacity names no size: write 10k (blocks), 5%, 2x, 8GiB@MODEL, or inf, or leave it out")
     server = server_of(latency, rate_scale, max_num_seqs, max_num_batched_tokens, is_sample=sample_fraction != 1)
     if out is not None:
-        make_folder(out)
+        make_folder(out, replaces="runs.csv")
     with collector_paused():
         read = read_for_cache(trace, trace_format, trace_block_size, model)
         read = replace(read, requests=read.requests[:first])

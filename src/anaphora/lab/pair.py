@@ -50,7 +50,7 @@ def run_pair(options: BenchOptions, other: str, out: Path | None) -> None:
         endpoint_for(one)
     for one in standing:
         run_stoppable(_expect_answers(one))
-    folder = new_folder(f"{options.what}-pair", out, PAGE)
+    folder = new_folder(f"{options.what}-pair", out)
     results = [run_session(options, folder / "a"), _second(second, folder)]
     found, why_not = _compare(folder, options.seed)
     table, language = side_by_side(*results), language_of(options.lang)

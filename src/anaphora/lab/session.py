@@ -40,7 +40,7 @@ def run_session(options: BenchOptions, out: Path | None, *, resumes: Path | None
     if resumes is not None and out is not None:
         raise ConfigError("--resume says which folder: leave out --out")
     resumed = None if resumes is None else read_unfinished(resumes)
-    folder = resumes or new_folder(options.what, out, RECORDS_FILE)
+    folder = resumes or new_folder(options.what, out)
     console, errors = Console(), Console(stderr=True)
     with Progress(errors) as progress:
         try:
@@ -73,12 +73,10 @@ def run_stoppable(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(stoppable())
 
 
-def new_folder(what: str, out: Path | None, records_file: str) -> Path:
-    """The folder of a run, made if need be. Raises :class:`ConfigError` if it holds one already."""
+def new_folder(what: str, out: Path | None) -> Path:
+    """The folder of a run, made if need be. Raises :class:`ConfigError` if it holds results already."""
     now = datetime.datetime.now().astimezone()
     folder = out or Path("reports") / f"{now:%Y%m%d-%H%M%S}-{what}"
-    if (folder / records_file).exists():
-        raise ConfigError(f"{folder} holds a run already: give another folder with --out")
     make_folder(folder)
     return folder
 

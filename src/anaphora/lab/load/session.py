@@ -40,7 +40,7 @@ def run_load_session(
         raise ConfigError("--resume says which folder: leave out --out")
     language = language_of(options.lang)
     resumed = None if resumes is None else read_unfinished(resumes)
-    folder = resumes or new_folder(settings.name, out, RECORDS_FILE)
+    folder = resumes or new_folder(settings.name, out)
     console, errors = Console(), Console(stderr=True)
     with LoadProgress(errors) as progress:
         try:

@@ -23,7 +23,7 @@ from anaphora.lab.options import OURS, BenchOptions
 from anaphora.lab.probe.asking import Asked
 from anaphora.lab.probe.finding import Finding
 from anaphora.lab.probe.probe import Probe, Watcher
-from anaphora.lab.probe.report import JSON_FILE, PAGE_FILE, ProbeReport, costs_table
+from anaphora.lab.probe.report import PAGE_FILE, ProbeReport, costs_table
 from anaphora.lab.probe.settings import ProbeSettings, costs
 from anaphora.lab.probe.tables import label
 from anaphora.lab.progress import Progress
@@ -92,8 +92,6 @@ def run_probe(options: ProbeOptions, out: Path | None, *, as_json: bool) -> None
 def _new_folder(out: Path | None) -> Path:
     now = datetime.datetime.now().astimezone()
     folder = out or Path("reports") / f"{now:%Y%m%d-%H%M%S}-probe"
-    if (folder / JSON_FILE).exists():
-        raise ConfigError(f"{folder} holds a probe already: give another folder with --out")
     make_folder(folder)
     return folder
 
