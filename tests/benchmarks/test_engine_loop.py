@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from benchmarks.serving import engine_loop
-from benchmarks.serving.engine_loop import NUM_STREAMS, Loop, Prompts, decodes, hits, waves
+from benchmarks.serving.engine_loop import NUM_STREAMS, Loop, Prompts, decodes, hits, merged, waves
 from benchmarks.serving.stages import Stages
 
 
@@ -52,3 +52,23 @@ def test_each_scenario_is_the_steps_that_it_says(loop: Loop, monkeypatch: pytest
     assert all(set(stages) == {stage for stage, _, _ in engine_loop.PLACES} for _, stages in samples)
     assert len(decodes(loop, prompts, 1)) == 20 - 4
     assert [len(outputs) for outputs in loop.outputs] == 20 * [NUM_STREAMS]
+
+
+def test_passes_are_merged_by_the_least_and_the_middle() -> None:
+    rows = [
+        {
+            "scenario": "a hit",
+            "least_ms": least,
+            "median_ms": 2 * least,
+            "stages_least_ms": {"look up": least / 2, "ledger": 1.0},
+            "event_loop_encoding_ms": least,
+        }
+        for least in (3.0, 1.0, 2.0)
+    ]
+    assert merged(rows) == {
+        "scenario": "a hit",
+        "least_ms": 1.0,
+        "median_ms": 4.0,
+        "stages_least_ms": {"look up": 0.5, "ledger": 1.0},
+        "event_loop_encoding_ms": 1.0,
+    }
