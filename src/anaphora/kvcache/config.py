@@ -16,7 +16,7 @@ class CacheConfig:
     What is remembered for the ledger's sake is bounded per namespace, so that no tenant's view depends on how much
     others send. At most ``max_remembered_namespaces`` are remembered at all; of more, those used longest ago are
     forgotten. An evicted block takes 4 bytes a token, and a share of an entry of about 0.7 KB for all blocks evicted in
-    a row; a prompt takes 4 bytes a token.
+    a row; a prompt takes 4 bytes a token, and what several begin with is there once.
 
     Raises:
         ConfigError: a value cannot be used; the message names the setting.
