@@ -128,16 +128,17 @@ def simulate(
         read = read_for_cache(trace, trace_format, trace_block_size, model)
         read = replace(read, requests=read.requests[:first])
         sweep = Sweep(cut_into_blocks(read, block_size))
+        working_set = sweep.working_set
     served = read.served_by
     if not capacity:
         usual = parse_capacities(SERVED_CAPACITIES if served else DEFAULT_CAPACITIES, kv_bytes_per_token)
-        sizes = [size for size in usual if size.share is None or size.share * sweep.working_set >= 1]
+        sizes = [size for size in usual if size.share is None or size.share * working_set >= 1]
     plans = _plans(read, sweep, policy or [served.eviction_policy if served else "default"], sizes)
     drawn = None if sample_fraction == 1 else sample(sweep.prompts, sample_fraction)
     replayed = sweep if drawn is None else _sampled(sweep, drawn)
     num_jobs = jobs or num_usable_cores()
     runs, reuse = _run(sweep, replayed, plans, num_jobs)
-    results = results_of(read, sweep.working_set, reuse, runs, drawn, shlex.join(["anaphora", *sys.argv[1:]]))
+    results = results_of(read, working_set, reuse, runs, drawn, shlex.join(["anaphora", *sys.argv[1:]]))
     if server is not None:
         results = timed(results, sweep.prompts, plans, server, served_by=served, num_jobs=num_jobs)
     _show(results, out, as_json)
