@@ -55,9 +55,8 @@ def build_app(verbs: Sequence[str] = VERBS) -> typer.Typer:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the ``anaphora`` command; ends the process with one of the exit codes above."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, io.TextIOWrapper
-        ):  # prompts may hold what no encoding has, and a terminal has fewer signs
+        if isinstance(stream, io.TextIOWrapper):
+            # Prompts may hold what no encoding has, and a terminal has fewer signs.
             stream.reconfigure(errors="backslashreplace")
     exit_code = run(sys.argv[1:] if argv is None else argv)
     gc.freeze()  # all memory goes with the process: nothing is left to search for cycles
