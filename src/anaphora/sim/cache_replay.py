@@ -28,6 +28,7 @@ class CacheReplay:
         self._next_uses = next_uses
         belady = None if next_uses is None else BeladyEviction(config.num_blocks)
         self._belady = belady
+        self._knows_future = belady is not None
         self.manager = KVCacheManager(config, new_policy=None if belady is None else lambda num_blocks: belady)
         self._num_requests = 0
 
@@ -54,7 +55,7 @@ class CacheReplay:
         num_hits = match.num_blocks
         num_blocks = min(prompt.num_blocks, manager.config.num_blocks)
         if num_hits >= num_blocks:
-            self._end_request(match.block_ids)
+            self._end_request(match.block_ids if self._knows_future else ())
             manager.touch(match, num_answer_tokens=prompt.num_output_tokens or 0)
         else:
             self._compute(match, num_blocks, None, prompt.num_output_tokens)
@@ -80,7 +81,7 @@ class CacheReplay:
         if answer:
             num_tokens = self._answer(request_id, match.tokens, answer)
         num_full = num_tokens // manager.config.block_size
-        self._end_request(table.ids_between(0, num_full))
+        self._end_request(table.ids_between(0, num_full) if self._knows_future else ())
         manager.free(request_id, num_answer_tokens=num_output_tokens)
 
     def _answer(self, request_id: RequestId, tokens: TokenBlocks, answer: Sequence[int]) -> int:

@@ -125,4 +125,8 @@ def get_number(row: dict[str, Any], name: str) -> float | None:
 
 def get_text(row: dict[str, Any], *names: str) -> str | None:
     """The first of the named fields that is there, as text."""
-    return next((str(row[name]) for name in names if row.get(name) is not None), None)
+    for name in names:
+        value = row.get(name)
+        if value is not None:
+            return str(value)
+    return None
