@@ -275,7 +275,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "cpu_second": cpu_second_table,
     "gpu": gpu_table,
     "cli": command_line,
-    **{name: partial(cache_table, name) for name in ("against_vllm", "radix", "timing_attack", "soak")},
+    **{name: partial(cache_table, name) for name in ("core", "against_vllm", "radix", "timing_attack", "soak")},
     **importlib.import_module("benchmarks.cache.tables").TABLES,
     **importlib.import_module("benchmarks.serving.tables").TABLES,
     **importlib.import_module("benchmarks.lab.tables").TABLES,
