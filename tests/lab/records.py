@@ -6,6 +6,20 @@ from anaphora.traces.records import RequestRecord
 
 SENT_NS = 5_000_000_000
 
+TABLES: dict[str, Any] = {
+    "settings": {
+        "seed": 0,
+        "mechanism": "salt",
+        "mechanism_proof": "",
+        "exact_lengths": True,
+        "experiments": {"switch": {"prefix_tokens": 100}},
+        "command": "anaphora bench switch",
+    },
+    "target": {"kind": "vLLM", "model": "m", "version": None, "cache_settings": {}},
+    "environment": {"processor": "p", "num_cpus": 2, "load_average": [0.1, 0.1, 0.1]},
+}
+"""The least that a run line's tables hold."""
+
 
 def record(
     *,

@@ -11,7 +11,7 @@ import pytest
 from anaphora.lab.answers import Answer, AnswerReader, error_in
 from anaphora.lab.usage import read_usage
 from anaphora.traces.records import RecordWriter, RunHeader, read_run
-from tests.lab.records import record
+from tests.lab.records import TABLES, record
 
 CASES = Path(__file__).parents[1] / "data" / "cases"
 MS = 1_000_000
@@ -239,8 +239,7 @@ def test_an_answer_of_any_shape_is_read_or_told_and_can_be_kept(streamed: bool, 
             record(answer=answer.text, error=answer.error, usage=answer.usage, finish_reason=answer.finish_reason)
         )
     with RecordWriter(tmp_path / "records.jsonl") as writer:
-        header: dict[str, Any] = {"settings": {}, "target": {}, "environment": {}}
-        writer.begin(RunHeader(run_id="r", started_at="", num_planned_requests=1, **header))
+        writer.begin(RunHeader(run_id="r", started_at="", num_planned_requests=1, **TABLES))
         for one in kept:
             writer.append(one)
     assert read_run(tmp_path).requests == tuple(kept)  # every field of its type, too

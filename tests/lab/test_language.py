@@ -130,7 +130,9 @@ def english_in(page: str) -> list[str]:
 def test_a_chinese_page_has_no_english_sentence(tmp_path: Path) -> None:
     records = [*both_arms(100, 10), record(index=9, usage={"prompt_tokens": 100}), *gradient_run(seed=1).requests]
     with RecordWriter(tmp_path / RECORDS_FILE) as writer:
-        plain = header(len(records), settings={**header(1).settings, "mechanism_proof": "", "command": "anaphora"})
+        asked = {"switch": {"prefix_tokens": 100}, "gradient": {}}
+        changes = {"mechanism_proof": "", "command": "anaphora", "experiments": asked}
+        plain = header(len(records), settings={**header(1).settings, **changes})
         writer.begin(plain)
         for entry in records:
             writer.append(entry)

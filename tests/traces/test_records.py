@@ -9,11 +9,9 @@ import pytest
 from anaphora.errors import TraceError
 from anaphora.traces.checked_fields import of_fields
 from anaphora.traces.records import RECORDS_FILE, CounterReading, RecordWriter, RunHeader, read_run
-from tests.lab.records import record
+from tests.lab.records import TABLES, record
 
-HEADER = RunHeader(
-    run_id="r", started_at="2026-11-29T12:00:00+00:00", num_planned_requests=2, settings={}, target={}, environment={}
-)
+HEADER = RunHeader(run_id="r", started_at="2026-11-29T12:00:00+00:00", num_planned_requests=2, **TABLES)
 RECORDS = (
     record(counters_before=CounterReading("f", "tokens", 1.0, 0.0), answer="zwei\nZeilen \u2028"),
     record(usage=None, ttft_ms=None, error="gone"),

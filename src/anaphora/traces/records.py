@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from anaphora.errors import TraceError
 from anaphora.traces.checked_fields import of_fields
+from anaphora.traces.header_fields import expect_header
 from anaphora.traces.line_file import LineWriter, as_line, read_lines, read_object
 
 FORMAT_VERSION = 1
@@ -155,6 +156,10 @@ def read_run(folder: Path) -> Run:
             requests.append(value)
     if header is None:
         raise TraceError(f"{path} has no run line: it is not a records file of `anaphora bench`")
+    asked = header.settings["experiments"]
+    strange = next((one.experiment for one in requests if one.phase != "warmup" and one.experiment not in asked), None)
+    if strange is not None:
+        raise TraceError(f"{path}, line 1: not a record of Anaphora (settings.experiments.{strange} is missing)")
     return Run(header, tuple(requests), tuple(resumed))
 
 
@@ -172,7 +177,9 @@ def _parse(line: str) -> RunHeader | RequestRecord | Resumption:
     if kind == "run":
         if value["format_version"] != FORMAT_VERSION:
             raise ValueError(f"format version {value['format_version']}, this release reads {FORMAT_VERSION}")
-        return of_fields(RunHeader, value)
+        header = of_fields(RunHeader, value)
+        expect_header(header.settings, header.target, header.environment)
+        return header
     if kind == "resumed":
         return of_fields(Resumption, value)
     if kind != "request":

@@ -38,7 +38,8 @@ def gradient_run(
                     )
                 )
     made = header(len(requests))
-    return Run(dataclasses.replace(made, run_id=f"r{seed}"), tuple(requests))
+    settings = {**made.settings, "experiments": {"gradient": {"lengths": list(lengths), "repeats": repeats}}}
+    return Run(dataclasses.replace(made, run_id=f"r{seed}", settings=settings), tuple(requests))
 
 
 def with_settings(run: Run, **changes: object) -> Run:

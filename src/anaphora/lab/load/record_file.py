@@ -9,6 +9,7 @@ import dataclasses
 from pathlib import Path
 
 from anaphora.errors import TraceError
+from anaphora.lab.load.header_fields import LoadEnvironment, StoredSettings
 from anaphora.lab.load.records import (
     FORMAT_VERSION,
     Beat,
@@ -21,7 +22,8 @@ from anaphora.lab.load.records import (
     Window,
 )
 from anaphora.traces import line_file
-from anaphora.traces.checked_fields import of_fields
+from anaphora.traces.checked_fields import expect_entries, of_fields
+from anaphora.traces.header_fields import Target
 from anaphora.traces.records import CounterReading
 
 RECORDS_FILE = "load.jsonl"
@@ -101,4 +103,9 @@ def parse_line(line: str) -> Line:
         value["stages"] = tuple(of_fields(Stage, stage) for stage in value["stages"])
     if kind is LoadHeader and value["format_version"] != FORMAT_VERSION:
         raise ValueError(f"format version {value['format_version']}, this release reads {FORMAT_VERSION}")
-    return of_fields(kind, value)
+    read = of_fields(kind, value)
+    if isinstance(read, LoadHeader):
+        expect_entries(StoredSettings, read.settings, "settings")
+        expect_entries(Target, read.target, "target")
+        expect_entries(LoadEnvironment, read.environment, "environment")
+    return read
