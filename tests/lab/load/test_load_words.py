@@ -2,15 +2,25 @@
 
 from typing import Any
 
+import pytest
+
 from anaphora.lab.load.report.words import answer
+from anaphora.lab.report.languages import CHINESE
+
+MISSED = (
+    "At speed ×0.25, nothing came from the cache: the medians of time to first token, 800.0 ms off and 200.0 ms on, "
+    "do not differ by caching."
+)
+CHANGED = "At speed ×0.25, prefix caching changed the median time to first token from 800.0 to 200.0 ms (−75.0%)."
+LOOK = "`anaphora doctor` looks for the cause."
 
 
-def row(hit: float | None) -> dict[str, Any]:
+def row(hit: float | None, counted: float | None = None) -> dict[str, Any]:
     def cell(ttft_ms: float) -> dict[str, Any]:
         return {
             "ttft_ms": {"p50": {"value": ttft_ms}},
             "output_tokens_per_s": 5.0,
-            "hit_rate_percent": {"usage": hit},
+            "hit_rate_percent": {"usage": hit, "metrics": counted},
         }
 
     return {
@@ -22,11 +32,27 @@ def row(hit: float | None) -> dict[str, Any]:
     }
 
 
-def test_a_difference_without_a_hit_is_not_the_caches() -> None:
-    said = [answer({"load": {"loop": "replay", "rows": [row(hit)]}}) for hit in (0.0, 40.0, None)]
-    first = "At speed ×0.25, prefix caching changed the median time to first token from 800.0 to 200.0 ms (−75.0%)."
-    assert said == [
-        f"{first} Yet no prompt token came from the cache there: the difference is not the cache's.",
-        first,
-        first,
-    ]
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row(0.0)], f"{MISSED} {LOOK}"),
+        ([row(None, 0.0)], f"{MISSED} {LOOK}"),
+        ([row(0.0), row(0.0)], f"{MISSED} {MISSED} {LOOK}"),
+        ([row(0.0), row(40.0)], f"{MISSED} {CHANGED}"),
+        ([row(40.0)], CHANGED),
+        ([row(None)], CHANGED),
+    ],
+)
+def test_where_nothing_came_from_the_cache_no_change_by_it_is_told(rows: list[dict[str, Any]], said: str) -> None:
+    assert answer({"load": {"loop": "replay", "rows": rows}}) == said
+
+
+@pytest.mark.parametrize(
+    ("loop", "where"), [("closed", "并发 0.25"), ("open", "每秒 0.25 个请求"), ("replay", "速度 ×0.25")]
+)
+def test_the_same_in_chinese(loop: str, where: str) -> None:
+    said = CHINESE.say(answer({"load": {"loop": loop, "rows": [row(0.0)]}}))
+    assert said.startswith(
+        f"{where} 时,没有任何内容来自缓存:首 token 时间的中位数(关 800.0 ms,开 200.0 ms)之差与缓存无关"
+    )
+    assert "`anaphora doctor` 可以找出原因" in said

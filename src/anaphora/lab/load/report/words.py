@@ -5,9 +5,10 @@ from typing import Any
 
 from anaphora.lab.load.levels import level_name
 from anaphora.lab.report.words import change, ms, percent, signed_percent
+from anaphora.lab.witnesses import told_rate
 
 NONE = "–"
-_NO_HIT = "Yet no prompt token came from the cache there: the difference is not the cache's."
+_LOOK = "`anaphora doctor` looks for the cause."
 
 
 def level_column(loop: str) -> str:
@@ -61,16 +62,26 @@ def answer(results: Mapping[str, Any]) -> str:
     both = [row for row in load["rows"] if row["ttft_p50_reduction_percent"] is not None]
     if not both:
         return _one_arm(load)
-    parts = [_level(load["loop"], row) for row in dict.fromkeys((0, len(both) - 1)) for row in [both[row]]]
-    return " ".join(parts)
+    shown = [both[place] for place in dict.fromkeys((0, len(both) - 1))]
+    parts = [_level(load["loop"], row) for row in shown]
+    return " ".join([*parts, _LOOK] if all(map(_missed, shown)) else parts)
+
+
+def _missed(row: Mapping[str, Any]) -> bool:
+    """Whether nothing came from the cache, as far as is told: then what differs is chance."""
+    return told_rate(row["on"]["hit_rate_percent"]) == 0
 
 
 def _level(loop: str, row: Mapping[str, Any]) -> str:
     off, on = row["off"], row["on"]
-    ttft = change(off["ttft_ms"]["p50"]["value"], on["ttft_ms"]["p50"]["value"], row["ttft_p50_reduction_percent"])
+    medians = off["ttft_ms"]["p50"]["value"], on["ttft_ms"]["p50"]["value"]
+    if _missed(row):
+        return (
+            f"At {level_name(loop, row['level'])}, nothing came from the cache: the medians of time to first token, "
+            f"{ms(medians[0])} ms off and {ms(medians[1])} ms on, do not differ by caching."
+        )
+    ttft = change(*medians, row["ttft_p50_reduction_percent"])
     where = f"At {level_name(loop, row['level'])}, prefix caching changed the median time to first token {ttft}"
-    if on["hit_rate_percent"]["usage"] == 0:
-        return f"{where}. {_NO_HIT}"
     if loop != "closed":
         return f"{where}."  # what comes out is what came in: the arrivals decide, not the cache
     gain = row["output_tokens_per_s_gain_percent"]
