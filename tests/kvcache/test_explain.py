@@ -302,3 +302,9 @@ class TestDiverged:
 def test_a_ledger_must_add_up() -> None:
     with pytest.raises(AssertionError):
         Ledger(5, {Reason.NEW: 4})
+
+
+def test_a_ledger_prints_as_plain_names_and_numbers() -> None:
+    ledger = Ledger(10, {Reason.NEW: 8, Reason.TAIL: 2})
+    assert str(ledger.counts) == "{'new': 8, 'tail': 2}"
+    assert "counts={'new': 8, 'tail': 2}" in repr(ledger)

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     NEW = "new"
     """Everything else."""
 
+    __repr__ = str.__repr__  # counts print as plain names and numbers
     __hash__ = str.__hash__  # an enumeration's own is a call of Python, and every count of every ledger asks for it
 
 
