@@ -109,3 +109,22 @@ def test_bodies_of_a_load_have_none() -> None:
     body = json.loads(asking.body(1, 4, {"messages": [said("system", "s"), said("user", "u")]}))
     assert body["messages"] == [said("user", "s\n\nu")]
     assert json.loads(asking.body(1, 4, {"prompt": "p"}))["prompt"] == "p"
+
+
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+@pytest.mark.parametrize("command", [["switch", "--questions", "3"], ["load", "--rate", "10", "--unique-tokens", "24"]])
+def test_a_dry_run_counts_with_the_servers_tokenizer_there_too(
+    command: list[str], has_tokenizer: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many tokens as on a model with system messages, but those of a second message's frame; nothing is asked."""
+    shown = {}
+    for takes_system in (True, False):
+        serving = FakeServing(takes_system=takes_system, has_tokenizer=has_tokenizer)
+        with served(serving) as url:
+            ask = ["--target", url, "--prefix-tokens", "64", "--output-tokens", "2", "--dry-run"]
+            assert run(["bench", *command, *ask]) == 0
+        assert serving.num_requests == 0
+        shown[takes_system] = capsys.readouterr()
+        assert ("estimated at four" in " ".join(shown[takes_system].out.split())) is not has_tokenizer
+    assert ("takes no system message" in shown[False].err) is has_tokenizer
+    assert "takes no system message" not in shown[True].err

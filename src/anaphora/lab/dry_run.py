@@ -12,6 +12,7 @@ from anaphora.lab.money import Prices, Tokens, cost
 from anaphora.lab.options import BY_FLAG, OURS, BenchOptions
 from anaphora.lab.planning import Plan, make_plan
 from anaphora.lab.servers import endpoint_for, find_target
+from anaphora.lab.targets import system_role
 from anaphora.lab.targets.base import ChatRequest, Message, PromptTokenizer, Reply, Tool
 from anaphora.lab.targets.tokenizer import LocalTokenizer
 from anaphora.report.tables import Table
@@ -90,6 +91,10 @@ async def _dry_tokenizer(
     named = LocalTokenizer.of_model(options.tokenizer) if options.tokenizer else None
     if options.target != OURS:
         target = await find_target(options, stack, note)
+        if named is None:
+            await target.ask_tokenizer_for_system()
+            if not target.takes_system:
+                note(system_role.NOTE)
         return named or target, target.max_model_len
     if options.launch is not None:
         return named or NoTokenizer(), None

@@ -91,6 +91,11 @@ class OpenAITarget:
         body = json.dumps(self._body(_HELLO)).encode()
         return await self._api.fetch("POST", f"{self.base.api}/chat/completions", body, self._timeout_s)
 
+    async def ask_tokenizer_for_system(self) -> None:
+        """What :meth:`wait_until_answering` finds out of system messages, without a chat being asked: by what the
+        server's tokenizer renders, if it has one."""
+        self.takes_system = await self._tokenizer.takes_system(self.dialect.tokenizing, self.model)
+
     async def choose_model(self, wanted: str | None) -> None:
         """Settle on ``wanted`` or, without a wish, on the only model that the server lists."""
         rows = await self.models()

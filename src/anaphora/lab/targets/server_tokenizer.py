@@ -8,6 +8,7 @@ from anaphora.errors import TargetError
 from anaphora.lab.dialects.row import Tokenizing
 from anaphora.lab.targets.base import Message, Tool
 from anaphora.lab.targets.body import Body
+from anaphora.lab.targets.system_role import without_system
 
 _PATH = "/tokenize"
 Post = Callable[[str, bytes], Awaitable[Body]]
@@ -29,14 +30,29 @@ class ServerTokenizer:
         self, way: Tokenizing, model: str, messages: Sequence[Message], tools: Sequence[Tool]
     ) -> list[int] | None:
         """Token ids of a chat as the server renders it; ``None``: it does not say."""
-        chat = {"model": model, "messages": list(messages), **({"tools": list(tools)} if tools else {})}
+        rendered = await self._rendered(way, model, messages, tools)
         if way.template_path is None:
-            return await self._ids({**chat, "add_generation_prompt": True})
-        rendered = await self._ask(way.template_path, chat, "prompt")
+            return self._as_ids(rendered)
         return None if not rendered else await self._ids({"model": model, way.text: rendered, way.special: True})
 
+    async def takes_system(self, way: Tokenizing, model: str) -> bool:
+        """Whether chats with a system message are rendered, or none are: no chat is asked for an answer."""
+        chat = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"})
+        if await self._rendered(way, model, chat, ()):
+            return True
+        return not await self._rendered(way, model, without_system(chat), ())
+
+    async def _rendered(self, way: Tokenizing, model: str, messages: Sequence[Message], tools: Sequence[Tool]) -> Any:
+        """The chat as text or, where the server gives them at once, as token ids."""
+        chat = {"model": model, "messages": list(messages), **({"tools": list(tools)} if tools else {})}
+        if way.template_path is None:
+            return await self._ask(_PATH, {**chat, "add_generation_prompt": True}, "tokens")
+        return await self._ask(way.template_path, chat, "prompt")
+
     async def _ids(self, request: Mapping[str, Any]) -> list[int] | None:
-        tokens = await self._ask(_PATH, request, "tokens")
+        return self._as_ids(await self._ask(_PATH, request, "tokens"))
+
+    def _as_ids(self, tokens: Any) -> list[int] | None:
         if not tokens or not all(isinstance(token, int) for token in tokens):
             self._is_there = False  # absent, or another kind's, which wants another field and answers with no tokens
             return None
