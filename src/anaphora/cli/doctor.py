@@ -80,7 +80,10 @@ def doctor(
         checks.append(check)
         show(check)
     if target is not None:
-        visit = visit_server(target, model=model, api_key_env=api_key_env, kind=kind, wait_s=wait, on_check=show)
+        waits = Console(stderr=True)
+        visit = visit_server(
+            target, model=model, api_key_env=api_key_env, kind=kind, wait_s=wait, on_check=show, waits=waits
+        )
         checks += asyncio.run(visit)
     num_left = len(checks) - num_shown
     if as_json:

@@ -1,6 +1,7 @@
 """The order of the checks. One that fails and on which others rest ends the visit; the rest is not applicable."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from anaphora.errors import TargetError
 from anaphora.lab.doctor import access, answers, counters, hits
@@ -24,15 +25,20 @@ _IN_ORDER: tuple[tuple[str, CheckFunction, bool], ...] = (
 """Name, check, and whether all that follow rest on it."""
 
 
-async def examine(visit: Visit, on_check: Callable[[Check], None] = lambda _: None) -> list[Check]:
-    """All checks of a server; each that was made is told to ``on_check`` as it is done."""
+async def examine(
+    visit: Visit,
+    on_check: Callable[[Check], None] = lambda _: None,
+    during: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+) -> list[Check]:
+    """All checks of a server; each is made ``during(name)``, and is told to ``on_check`` as it is done."""
     checks: list[Check] = []
     failed = ""
     for name, check, is_vital in _IN_ORDER:
         if failed:
             checks.append(not_applicable(name, f"rests on: {failed}"))
             continue
-        found = await _ask(name, check, visit)
+        with during(name):
+            found = await _ask(name, check, visit)
         checks.append(found)
         on_check(found)
         if is_vital and found.status is Status.FAULT:
