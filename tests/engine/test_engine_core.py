@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from anaphora.engine.engine_core import MAX_FAILED_STEPS, EngineCore
 from anaphora.engine.sampling_params import SamplingParams
-from anaphora.errors import EngineDeadError, EngineStepError, PromptTooLongError, RequestError
+from anaphora.errors import EngineDeadError, EngineStepError, PromptTooLongError, RequestError, StepMemoryError
 from anaphora.kvcache.ledger import Reason
 from anaphora.models.batch import ForwardBatch
 from anaphora.types import Namespace, RequestId
@@ -196,13 +196,13 @@ def test_requests_without_a_seed_differ_from_each_other_and_repeat_with_the_engi
     assert first == second != other_seed
 
 
-def fail_when(model_calls: set[int]) -> Any:
+def fail_when(model_calls: set[int], error: type[Exception] = RuntimeError, words: str = "out of luck") -> Any:
     """Raise at the calls of these numbers."""
     calls = iter(range(1000))
 
     def before(batch: ForwardBatch) -> None:
         if next(calls) in model_calls:
-            raise RuntimeError("out of luck")
+            raise error(words)
 
     return before
 
@@ -241,6 +241,26 @@ def test_too_many_failures_in_a_row_are_the_end(caplog: pytest.LogCaptureFixture
     with pytest.raises(EngineDeadError, match=f"{MAX_FAILED_STEPS} steps in a row failed"):
         finish(core, [request("f", PROMPT)])
     assert is_empty(core)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RuntimeError, "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes."),
+        (MemoryError, ""),
+    ],
+)
+def test_steps_without_memory_are_told_and_never_the_end(
+    error: type[Exception], words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    core, model = memory_core()
+    model.before = fail_when(set(range(2 * MAX_FAILED_STEPS)), error, words)
+    for number in range(2 * MAX_FAILED_STEPS):
+        (failed,) = finish(core, [request(f"{number}", PROMPT)])[f"{number}"]
+        assert isinstance(failed.error, StepMemoryError)
+        assert "the machine has no memory left for this step: send the request again" in str(failed.error)
+        assert is_empty(core)
+    assert tokens(finish(core, [request("a", PROMPT)]))["a"] == continuation(PROMPT, 8)
 
 
 def test_aborting_frees_in_every_state() -> None:

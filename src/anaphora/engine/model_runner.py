@@ -8,10 +8,12 @@ import torch
 
 from anaphora.engine.active_request import ActiveRequest
 from anaphora.engine.input_batch import Chunk, forward_batch, split_into_passes
+from anaphora.engine.lack_of_memory import is_lack_of_memory
 from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.sampler import SampledToken, sample
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.engine.sampling_state import SamplingState
+from anaphora.errors import StepMemoryError
 from anaphora.models.batch import ForwardBatch
 from anaphora.models.kv_cache import PagedKVCache
 from anaphora.scheduler.output import ScheduledRequest
@@ -67,6 +69,19 @@ class ModelRunner:
         num_waiting: int = 0,
     ) -> dict[RequestId, SampledToken]:
         """See :class:`Runner`."""
+        try:
+            return self._run(scheduled, active)
+        except Exception as error:
+            if not is_lack_of_memory(error):
+                raise
+            raise StepMemoryError(
+                "the machine has no memory left for this step: send the request again, or let the server be started "
+                "with a lower kv_cache_memory_bytes or max_num_batched_tokens"
+            ) from error
+
+    def _run(
+        self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest]
+    ) -> dict[RequestId, SampledToken]:
         chunks = [chunk_of(item, active[item.request.request_id]) for item in scheduled]
         sampled: dict[RequestId, SampledToken] = {}
         with self._placement:

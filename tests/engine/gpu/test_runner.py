@@ -1,6 +1,7 @@
 """The GPU's runner, emulated, against the CPU engine: same schedule, so same tokens, ledgers and counts."""
 
 import random
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,8 +163,20 @@ def test_a_failed_step_leaves_nothing_under_way(
     core.scheduler.check_integrity()
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("Triton Error [CUDA]: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
+    ids=["torch", "triton", "cublas"],
+)
 def test_a_step_without_memory_fails_clearly_and_the_engine_lives(
-    tiny_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tiny_folders: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
 ) -> None:
     """However often in a row: what found no room is told, nothing leaks, and what fits is computed as ever."""
     core, runner = emulated_core(config_for(tiny_folders["llama3"], **LIMITS), max_captured=8)
@@ -172,7 +185,7 @@ def test_a_step_without_memory_fails_clearly_and_the_engine_lives(
 
     def no_room_for_long_steps(batch: Any, draws: Any = ()) -> Any:
         if batch.num_tokens > 20:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+            raise error.with_traceback(None)
         return launch(batch, draws)
 
     monkeypatch.setattr(runner._launcher, "launch", no_room_for_long_steps)
@@ -187,6 +200,30 @@ def test_a_step_without_memory_fails_clearly_and_the_engine_lives(
         assert core.stats().num_free_blocks == core.stats().num_blocks
     core.add(GenerationRequest(request_id=RequestId("short"), prompt_token_ids=[1, 2, 3], params=params))
     assert len([output for _ in range(9) for output in core.step() or ()]) == 9
+
+
+def test_what_a_step_without_memory_had_computed_is_gone_before_memory_is_given_back(
+    tiny_folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only once the error is forgotten, whose traceback holds the tensors: what is in use cannot be given back."""
+    core, runner = emulated_core(config_for(tiny_folders["llama3"], **LIMITS), max_captured=8)
+    computed: list[weakref.ref[torch.Tensor]] = []
+    were_gone: list[bool] = []
+
+    def launch(batch: Any, draws: Any = ()) -> Any:
+        activations = torch.zeros(64)
+        computed.append(weakref.ref(activations))
+        raise torch.OutOfMemoryError(f"CUDA out of memory beside {activations.shape}")
+
+    monkeypatch.setattr(runner._launcher, "launch", launch)
+    free_unused = lambda: were_gone.extend(tensor() is None for tensor in computed)  # noqa: E731
+    monkeypatch.setattr(runner._launcher, "free_unused_memory", free_unused)
+    params = SamplingParams(max_tokens=1, temperature=0.0)
+    core.add(GenerationRequest(request_id=RequestId("a"), prompt_token_ids=[1, 2, 3], params=params))
+    failed = core.step()
+    assert failed is not None
+    assert [type(output.error) for output in failed] == [StepMemoryError]
+    assert were_gone == [True]
 
 
 def test_every_step_that_is_captured_is_so_at_the_start(tiny_folders: dict[str, Path]) -> None:

@@ -1,5 +1,6 @@
 """Runs a step's schedule on a device. Small steps are captured passes, and the next step may already be under way."""
 
+import traceback
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -9,6 +10,7 @@ from anaphora.engine.gpu.flat_batch import flatten
 from anaphora.engine.gpu.launcher import Draw, Launched, PassLauncher
 from anaphora.engine.gpu.run_ahead import Ahead, NextToken, predict
 from anaphora.engine.input_batch import Chunk, split_into_passes
+from anaphora.engine.lack_of_memory import is_lack_of_memory
 from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.model_runner import chunk_of, share_out
 from anaphora.engine.sampler import SampledToken, sample
@@ -43,16 +45,16 @@ class GpuRunner:
         ahead, self._ahead = self._ahead, None
         try:
             return self._run(scheduled, active, ahead, may_run_ahead=not num_waiting)
-        except torch.OutOfMemoryError as error:
+        except BaseException as error:
             self._ahead = None
+            if not is_lack_of_memory(error):
+                raise
+            traceback.clear_frames(error.__traceback__)  # else these would keep what the step has computed so far
             self._launcher.free_unused_memory()
             raise StepMemoryError(
                 "the GPU has no memory left for this step: send the request again, or let the server be started with a "
                 "lower gpu_memory_utilization or max_num_batched_tokens"
             ) from error
-        except BaseException:
-            self._ahead = None
-            raise
 
     def _run(
         self, scheduled: Sequence[ScheduledRequest], active: Active, ahead: Ahead | None, *, may_run_ahead: bool
