@@ -74,6 +74,10 @@ class Server:
         """Ids of its processes, as they were when it was ready."""
         return list(self._members)
 
+    def members_now(self) -> list[int]:
+        """Ids of the processes that it has at this moment; none once it has ended."""
+        return [] if self._process is None else procfs.group_members(self._process.pid)
+
     def pss_mib(self) -> float:
         """Memory of all its processes in MiB."""
         return procfs.pss_mib(self._members)

@@ -63,6 +63,7 @@ def parts(model: Path, out: Path) -> list[Part]:
             200,
         ),
         Part("clients_at_once", f"{serving} --phases bursts {' '.join(servers)}", 900),
+        Part("overload", f"-m benchmarks.gpu.overload {model} {out / 'overload.json'}", 300),
         Part("host_path", f"-m benchmarks.serving.host_path {model} --out {out / 'host_path.json'}", 300),
         Part("front_ends", f"-m benchmarks.serving.front_ends {model} --out {out / 'front_ends.json'}", 600),
     ]

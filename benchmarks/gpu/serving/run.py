@@ -36,7 +36,7 @@ def main() -> None:
     folder.mkdir(parents=True)
     texts = Texts(options.tokenizer)
     recorder = Recorder(folder / "raw.jsonl")
-    run: dict[str, Any] = {"run": folder.name, "hardware": _hardware(), "commands": {}, "versions": {}, "notes": []}
+    run: dict[str, Any] = {"run": folder.name, "hardware": describe_gpu(), "commands": {}, "versions": {}, "notes": []}
     for text in options.server:
         name, _, command = text.partition("=")
         run["commands"][name] = portable(command)
@@ -77,7 +77,8 @@ def _measure(
         server.stop()
 
 
-def _hardware() -> str:
+def describe_gpu() -> str:
+    """Name, memory and driver of the GPU as ``nvidia-smi`` tells them, or ``no GPU``."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
