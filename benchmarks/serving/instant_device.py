@@ -10,7 +10,7 @@ from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.gpu.buckets import TOKEN_BUCKETS
 from anaphora.engine.gpu.launcher import PassLauncher
 from anaphora.engine.gpu.runner import GpuRunner
-from anaphora.engine.gpu.startup import NUM_SPARE_BLOCKS, captured_room
+from anaphora.engine.gpu.startup import captured_room, spare_blocks
 from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.plan import EnginePlan, KVCapacity
 from anaphora.engine.startup import LoadedEngine
@@ -51,7 +51,7 @@ class InstantAttention:
     def run(self, *args: object) -> None:
         pass
 
-    def warm_up(self, max_new_tokens: int) -> None:
+    def warm_up(self, max_new_tokens: int, max_keys: int) -> None:
         pass
 
 
@@ -63,9 +63,11 @@ class InstantModel:
         self.device = CPU
         self.attention = InstantAttention()
         self.operators = SimpleNamespace(argmax=lambda logits, sampled: None)
+        self.config = SimpleNamespace(vocab_size=1)
+        self.dtype = torch.float32
         self._logits = torch.zeros(MAX_LOGITS_ROWS, 1)
 
-    def forward(self, batch: Any, kv: PagedKVCache) -> torch.Tensor:
+    def forward(self, batch: Any, kv: PagedKVCache, logits: torch.Tensor | None = None) -> torch.Tensor:
         return self._logits[: len(batch.logits_rows)]
 
 
@@ -83,11 +85,11 @@ def load_instant_device(vocab_size: int) -> LoadedEngine:
     model: Any = InstantModel()
     launcher = PassLauncher(
         model,
-        _one_number_each(),
+        _one_number_each(spare_blocks(plan)),
         room=captured_room(plan, BLOCK_SIZE),
         buckets=TOKEN_BUCKETS,
         capture=lambda compute: compute,
-        num_spare_blocks=NUM_SPARE_BLOCKS,
+        num_spare_blocks=spare_blocks(plan),
     )
     runner = GpuRunner(launcher, block_size=BLOCK_SIZE, max_model_len=MAX_MODEL_LEN)
     core = EngineCore(Scheduler(plan.scheduler, plan.cache), runner, vocab_size=vocab_size, eos_token_ids=())
@@ -95,13 +97,13 @@ def load_instant_device(vocab_size: int) -> LoadedEngine:
     return LoadedEngine(core, nobody, plan, "instant", vocab_size)
 
 
-def _one_number_each() -> PagedKVCache:
+def _one_number_each(num_spare_blocks: int) -> PagedKVCache:
     """Keys and values: to copy some is an operator's launch, as on a GPU."""
     return PagedKVCache(
         num_layers=1,
         num_kv_heads=1,
         head_dim=1,
-        num_blocks=NUM_BLOCKS + NUM_SPARE_BLOCKS,
+        num_blocks=NUM_BLOCKS + num_spare_blocks,
         block_size=BLOCK_SIZE,
         dtype=torch.float32,
     )

@@ -19,6 +19,9 @@ def test_products(kind: type[PlainLinear], rows: int, has_bias: bool) -> None:
     expected = x.double() @ weight.double().T + (0 if bias is None else bias.double())
     product = kind(weight, bias)
     torch.testing.assert_close(product(x).double(), expected, rtol=0, atol=1e-4)
+    out = torch.full((rows, 130), torch.nan)
+    product.into(x, out)
+    torch.testing.assert_close(out.double(), expected, rtol=0, atol=1e-4)
     total = residual.double() + expected
     torch.testing.assert_close(product.add_to(residual, x).double(), total, rtol=0, atol=1e-4)
 

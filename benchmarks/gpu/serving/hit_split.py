@@ -22,10 +22,10 @@ LENGTHS = (353, 3961, 16000)
 REQUESTS = 25
 
 
-def split(stamps: list[tuple[str, float]], sent_s: float, first_token_s: float) -> dict[str, float]:
+def split(stamps: list[tuple[str, float, int]], sent_s: float, first_token_s: float) -> dict[str, float]:
     """Milliseconds at which one request first passed each station."""
     passed: dict[str, float] = {}
-    for station, at_s in stamps:
+    for station, at_s, _ in stamps:
         if sent_s <= at_s <= first_token_s:
             passed.setdefault(station, 1000 * (at_s - sent_s))
     return passed | {"first token at the client": 1000 * (first_token_s - sent_s)}

@@ -1,6 +1,8 @@
-"""``anaphora serve`` in one process, which notes when a request passes each station, and writes that down at its end.
+"""``anaphora serve`` whose own process notes when a request passes each station, and writes that down at its end.
 
-python -m benchmarks.gpu.serving.traced_server STAMPS.json serve MODEL ...
+    python -m benchmarks.gpu.serving.traced_server STAMPS.json serve MODEL ...
+
+Each stamp is a station, the time, and a number: tokens of a pass where one is planned, else 0.
 """
 
 import atexit
@@ -15,6 +17,7 @@ from typing import Any
 from anaphora.cli.main import main
 from anaphora.engine.engine_core import EngineCore
 from anaphora.engine.engine_host import EngineHost
+from anaphora.engine.gpu.flat_batch import FlatBatch
 from anaphora.engine.gpu.launcher import PassLauncher
 from anaphora.engine.gpu.runner import GpuRunner
 from anaphora.server.event_stream import EventStream
@@ -36,17 +39,18 @@ LEFT: tuple[tuple[str, type, str], ...] = (
 )
 """Station, and the method that marks it by being called, or by returning."""
 
-_stamps: list[tuple[str, float]] = []
+_stamps: list[tuple[str, float, int]] = []
 
 
 def _marked(station: str, method: Callable[..., Any], *, at_end: bool) -> Callable[..., Any]:
     @functools.wraps(method)
     def marking(*args: Any, **kwargs: Any) -> Any:
         if not at_end:
-            _stamps.append((station, time.perf_counter()))
+            number = args[1].num_tokens if len(args) > 1 and isinstance(args[1], FlatBatch) else 0
+            _stamps.append((station, time.perf_counter(), number))
         result = method(*args, **kwargs)
         if at_end:
-            _stamps.append((station, time.perf_counter()))
+            _stamps.append((station, time.perf_counter(), 0))
         return result
 
     return marking

@@ -18,8 +18,9 @@ CONTEXT_BYTES = 680 * 2**20
 """CUDA's own context and loaded kernels, as an H200 showed them."""
 MAX_GRAPH_TOKENS = 1024
 """Of a captured step, at most."""
-BYTES_PER_GRAPH = 16 * 2**20
-"""A captured step, without the activations, which all graphs share."""
+BYTES_PER_GRAPH = 4 * 2**20
+"""A captured step, without activations and logits, which all share. With them, 55 steps of a model of 28 layers took
+0.32 GiB of an H200: 2 MiB each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,10 @@ class Linear(Protocol):
         """``residual + self(x)``; ``residual`` may be overwritten."""
         ...
 
+    def into(self, x: torch.Tensor, out: torch.Tensor) -> None:
+        """The product to ``out`` ``[T, out_features]``."""
+        ...
+
 
 class PlainLinear:
     """By torch's public function."""
@@ -41,6 +45,11 @@ class PlainLinear:
 
     def add_to(self, residual: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         return residual.add_(functional.linear(x, self._weight, self._bias))
+
+    def into(self, x: torch.Tensor, out: torch.Tensor) -> None:
+        torch.mm(x, self._weight.t(), out=out)
+        if self._bias is not None:
+            out.add_(self._bias)
 
 
 class PackedLinear:
@@ -67,6 +76,9 @@ class PackedLinear:
             return residual.add_(self(x))
         result: torch.Tensor = self._product_and(x, residual, self._weight, self._bias, "add")
         return result
+
+    def into(self, x: torch.Tensor, out: torch.Tensor) -> None:
+        out.copy_(self(x))
 
 
 def fastest_linear(dtype: torch.dtype) -> type[PlainLinear] | type[PackedLinear]:

@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from anaphora.checkpoints.config_reader import read_model_config
 from anaphora.engine.gpu.memory import capture_steps, device_bytes
+from anaphora.engine.gpu.startup import spare_blocks
 from anaphora.engine.memory_plan import MemoryDemand
 from tests.engine.gpu.emulated import emulated_launcher, emulated_model
 from tests.engine.harness import config_for
@@ -51,3 +54,25 @@ def test_memory_by_use_is_what_was_measured() -> None:
         "context": 2,
         "kv_cache": 40,
     }
+
+
+def test_captured_passes_share_their_logits(tiny_folders: dict[str, Path]) -> None:
+    config = config_for(tiny_folders["llama3"], **LIMITS)
+    launcher = emulated_launcher(emulated_model(tiny_folders["llama3"]), config, 8)
+    with torch.inference_mode():
+        logits = [launched() for launched in launcher._passes.values()]
+    assert len(logits) > 2
+    assert {each.untyped_storage().data_ptr() for each in logits} == {logits[0].untyped_storage().data_ptr()}
+
+
+@pytest.mark.parametrize(
+    ("num_blocks", "max_num_seqs", "num_spare"),
+    [(128_000, 256, 256), (6400, 256, 100), (10, 256, 8), (10, 4, 4)],
+    ids=["one for each request", "a share of the blocks", "at least a few", "no more than requests"],
+)
+def test_spare_blocks_take_little(
+    num_blocks: int, max_num_seqs: int, num_spare: int, tiny_folders: dict[str, Path]
+) -> None:
+    limits = {"num_gpu_blocks_override": num_blocks, "max_num_seqs": max_num_seqs}
+    plan = config_for(tiny_folders["llama3"], **limits).resolve(read_model_config(tiny_folders["llama3"]))
+    assert spare_blocks(plan) == num_spare

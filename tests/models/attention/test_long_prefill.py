@@ -41,10 +41,10 @@ def small_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_prefill, "padded_length", lambda num_queries: -(-num_queries // 8) * 8)
 
 
-@pytest.mark.parametrize(("query_len", "kv_len"), [(8, 8), (5, 5), (5, 12), (9, 31), (3, 26)])
+@pytest.mark.parametrize(("query_len", "kv_len"), [(8, 8), (5, 5), (5, 12), (9, 31), (3, 26), (4, 40), (5, 51)])
 @pytest.mark.parametrize("scattered", [False, True])
 def test_a_request_equals_dense_attention_over_all_its_keys(query_len: int, kv_len: int, scattered: bool) -> None:
-    num_blocks = 10
+    num_blocks = 14
     table = torch.randperm(num_blocks).tolist() if scattered else list(range(num_blocks))
     span = SequenceSpan(2, query_len, kv_len, table)
     cache = torch.full((2, NUM_KV_HEADS, num_blocks * BLOCK_SIZE, DIM), math.nan)
@@ -89,7 +89,7 @@ def test_warming_up_builds_every_causal_shape(monkeypatch: pytest.MonkeyPatch) -
         lengths.append(queries.shape[2])
         return queries, queries[..., :1]
 
-    LongPrefill(recording, BLOCK_SIZE, torch.device("cpu")).warm_up(1, 1, 8, torch.float32, 3000)
+    LongPrefill(recording, BLOCK_SIZE, torch.device("cpu")).warm_up(1, 1, 8, torch.float32, 3000, 17)
     assert lengths == [*range(1280, 3073, 256), 3072, 3072]
 
 

@@ -56,3 +56,18 @@ def test_tokens_that_the_host_does_not_know_yet(llama: Pair) -> None:
         with torch.inference_mode():
             results.append(compute(model, kv, flat, model.attention.plan_spans(flat.spans), sampled))
     assert torch.equal(*results)
+
+
+def test_the_first_layers_alone(llama: Pair) -> None:
+    model = load_device_model(
+        llama.folder, llama.ours.config, dtype=torch.float32, device=CPU, block_size=4, max_logits_rows=8
+    )
+    assert model.first_layers(1).new_kv_cache(3, 4).layer(0).shape == model.new_kv_cache(3, 4).layer(0).shape
+    flat = flatten([Chunk(RequestId("a"), (5, 6), 0, (1,), range(1, 2), samples=True)], 4)
+    results = []
+    for part in (model, model.first_layers(model.config.num_layers), model.first_layers(1)):
+        plan = part.attention.plan_spans(flat.spans)
+        with torch.inference_mode():
+            results.append(compute(part, part.new_kv_cache(2, 4), flat, plan, torch.zeros(8, dtype=torch.int32)))
+    assert torch.equal(results[0], results[1])
+    assert not torch.allclose(results[0], results[2])

@@ -43,8 +43,10 @@ def specs(capability: int) -> Iterator[Spec]:
     join = {"NUM_HEADS": 28, "DIM": 128, "PADDED": 128, "STEP": 32} | early
     yield "join", paged_attention.join_kernel, "*i32 *fp32 *fp32 *bf16", join, 2, 3
     wide = {"WIDTH": 3584, "PADDED": 4096, "HAS_RESIDUAL": True, "PARTS": 1} | early
-    one = {"DIM": 128, "PADDED": 128}
-    yield "fold", fold.fold_kernel, "*fp32 *fp32 *bf16 *fp32 i32 i32 i32", one, 1, 3
+    some = {"NUM_HEADS": 28, "HEADS": fold.HEADS, "DIM": 128, "PADDED": 128}
+    for count, keeps in ((2, False), (fold.MAX_STRETCHES, True)):
+        types = f"{'*bf16 ' * 4} {'*fp32 ' * 4} {'*fp32' if keeps else '*bf16'} *fp32 i32 i32 i32 i32"
+        yield f"fold {count}", fold.fold_kernel, types, some | {"COUNT": count, "KEEPS_LSE": keeps}, 2, 3
     yield "rms_norm", norm.rms_norm_kernel, "*bf16 *bf16 *bf16 *bf16 fp32", wide, 8, 3
     yield "rms_norm of parts", norm.rms_norm_kernel, "*fp32 *bf16 *bf16 *bf16 fp32", wide | {"PARTS": 4}, 8, 3
     yield "silu_mul", mlp.silu_mul_kernel, "*bf16 *bf16 i32", {"COLUMNS": mlp.COLUMNS} | early, 4, 3

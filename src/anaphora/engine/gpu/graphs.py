@@ -27,17 +27,18 @@ class CudaCapture:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool: Any = None
+        # one for all: cuBLAS keeps a workspace for every stream that it has seen
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def __call__(self, compute: Pass) -> Pass:
         """See the protocol. Computed once before it is recorded: kernels are compiled and loaded then."""
         started_s = time.perf_counter()
-        stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(stream):
+        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._stream):
             compute()
-        torch.cuda.current_stream(self._device).wait_stream(stream)
+        torch.cuda.current_stream(self._device).wait_stream(self._stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
             result = compute()
         self._pool = self._pool or graph.pool()
         logger.debug("captured a pass in %.2f s", time.perf_counter() - started_s)
@@ -47,6 +48,12 @@ class CudaCapture:
             return result
 
         return replay
+
+
+def compute_only(compute: Pass) -> Pass:
+    """Captures nothing: what is computed is computed."""
+    compute()
+    return compute
 
 
 class EmulatedCapture:

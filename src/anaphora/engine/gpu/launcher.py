@@ -88,6 +88,8 @@ class PassLauncher:
         self._sampled = torch.zeros(MAX_LOGITS_ROWS, dtype=torch.int32, device=model.device)
         outputs = torch.zeros(NUM_IN_FLIGHT, MAX_LOGITS_ROWS, dtype=torch.int32, pin_memory=self._is_cuda)
         self._outputs = cycle(outputs)
+        self._logits: torch.Tensor | None = None
+        """Of all captured passes: a tensor for each of them would come to gigabytes."""
         self._passes: dict[tuple[int, TileConfig], Pass] = {}
 
     @property
@@ -113,11 +115,15 @@ class PassLauncher:
         """Record the pass for a bucket now, if it is not there; its inputs are whatever was sent last."""
         if (num_tokens, config) in self._passes:
             return
+        if self._logits is None:
+            shape = self._inputs.room.num_rows, self._model.config.vocab_size
+            self._logits = torch.empty(shape, dtype=self._model.dtype, device=self._model.device)
         num_rows = min(num_tokens, self._inputs.room.num_rows)
+        room = self._logits[:num_rows]
         batch = self._inputs.batch(num_tokens, num_rows, config, self._workspace, self._sampled)
 
         def compute() -> torch.Tensor:
-            logits = self._model.forward(batch, self._kv)
+            logits = self._model.forward(batch, self._kv, room)
             self._model.operators.argmax(logits, self._sampled[:num_rows])
             return logits
 

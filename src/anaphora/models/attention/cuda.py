@@ -75,10 +75,12 @@ class CudaAttention:
         dense = None if batch_invariant else find_dense_attention(num_heads, num_kv_heads, head_dim, dtype, device)
         self._long = None if dense is None else LongPrefill(dense, block_size, device)
 
-    def warm_up(self, max_new_tokens: int) -> None:
-        """Build what the library needs for prefills of up to so many tokens, about 0.1 s for each of its shapes."""
+    def warm_up(self, max_new_tokens: int, max_keys: int) -> None:
+        """Build what the library needs for prefills of up to so many tokens, whose requests have up to ``max_keys``:
+        about 0.1 s for each of its shapes."""
         if self._long is not None:
-            self._long.warm_up(self._num_heads, self._num_kv_heads, self._head_dim, self._dtype, max_new_tokens)
+            sizes = self._num_heads, self._num_kv_heads, self._head_dim
+            self._long.warm_up(*sizes, self._dtype, max_new_tokens, max_keys)
 
     def plan_spans(self, spans: Sequence[SequenceSpan]) -> TaskPlan:
         """Tasks of a step, on the host. Block tables are best given as int32 arrays: lists have to be converted.

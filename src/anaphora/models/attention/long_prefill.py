@@ -26,8 +26,9 @@ what they get, ``[1, num_heads, S, D]``, and the log-sum-exp of their scores, ``
 
 MIN_NEW = 1025
 """New tokens, for which the launches of a dense attention pay: smaller steps are captured, with attention inside."""
-PIECES = (8192, 2048, 512)
-"""Keys of a piece. The rest is less than the last one."""
+PIECES = (24576, 16384, 8192, 2048, 512)
+"""Keys of a piece. The rest is less than the last one. Few large pieces leave little to join: a prompt that is computed
+in chunks of 8192 tokens has one behind its first chunk."""
 COARSE = 4096
 """From so many queries on there is a shape for every 512, below for every 256."""
 
@@ -104,20 +105,25 @@ class LongPrefill:
         if plan.num_queries != len(padded):
             padded = queries.new_zeros(plan.num_queries, *queries.shape[1:])
             padded[new] = queries[plan.rows]
-        mixed, lse = self._attend(padded, cache, plan.pieces[-1], causal=True)
-        if len(plan.pieces) > 1:
-            mixed = mixed.float()  # rounded once, however many pieces there are
-        for piece in plan.pieces[:-1]:
-            fold(mixed, lse, *self._attend(padded, cache, piece, causal=False))
-        out[plan.rows] = mixed[new]
+        own = self._attend(padded, cache, plan.pieces[-1], causal=True)
+        if len(plan.pieces) == 1:
+            out[plan.rows] = own[0][new]
+            return
+        before = [self._attend(padded, cache, piece, causal=False) for piece in plan.pieces[:-1]]
+        fold([own, *before], out[plan.rows], skipped=plan.rest)
 
-    def warm_up(self, num_heads: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, max_new: int) -> None:
-        """Build the kernels of all causal shapes of up to ``max_new`` new tokens, so that no request waits for one."""
+    def warm_up(
+        self, num_heads: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, max_new: int, max_keys: int
+    ) -> None:
+        """Build the kernels of all causal shapes of up to ``max_new`` new tokens, and of pieces of up to ``max_keys``
+        keys, so that no request waits for one."""
         for length in sorted({padded_length(num_new) for num_new in range(MIN_NEW, max_new + 1, 64)}):
             queries = torch.zeros(length, num_heads, head_dim, dtype=dtype, device=self._device)
             keys = torch.zeros(2, num_kv_heads, length, head_dim, dtype=dtype, device=self._device)
             self._attend(queries, keys, slice(0, length), causal=True)
-        for piece in PIECES if max_new >= MIN_NEW else ():  # a chunk behind others is as long as may be, mostly
+        for piece in [
+            size for size in PIECES if max_new >= MIN_NEW and size < max_keys
+        ]:  # a chunk behind others is as long as may be, mostly
             keys = torch.zeros(2, num_kv_heads, piece, head_dim, dtype=dtype, device=self._device)
             self._attend(queries, keys, slice(0, piece), causal=False)
 

@@ -111,7 +111,7 @@ def step_shapes(fewest: int, most: int, group: int) -> list[StepShape]:
 def _name(configs: dict[str, TileConfig], shape: StepShape) -> str:
     if shape.most_rows <= configs["decode"].rows:
         return "decode"
-    two_tiles = 2 * configs["hit"].rows
-    if shape.fewest_rows > configs["hit"].rows and (shape.most_rows > two_tiles or shape.most_keys > MANY_KEYS):
+    three_tiles = 3 * configs["hit"].rows  # two tiles of twice the rows would be as many, and emptier
+    if shape.fewest_rows > configs["hit"].rows and (shape.most_rows > three_tiles or shape.most_keys > MANY_KEYS):
         return "prefill"
     return "hit" if shape.num_requests == 1 else "extend"

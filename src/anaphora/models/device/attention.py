@@ -32,8 +32,9 @@ class DeviceAttention(Protocol):
         which the pass's own keys and values are already."""
         ...
 
-    def warm_up(self, max_new_tokens: int) -> None:
-        """Build what steps of up to so many new tokens need, so that no request waits for it."""
+    def warm_up(self, max_new_tokens: int, max_keys: int) -> None:
+        """Build what steps of up to so many new tokens, of requests of up to ``max_keys`` tokens, need: so no request
+        waits for it."""
         ...
 
 
@@ -66,7 +67,7 @@ class PlainAttention:
     def workspace(self, num_parts: int) -> None:
         """Nothing."""
 
-    def warm_up(self, max_new_tokens: int) -> None:
+    def warm_up(self, max_new_tokens: int, max_keys: int) -> None:
         """Nothing."""
 
     def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor) -> None:

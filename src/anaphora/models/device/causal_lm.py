@@ -1,5 +1,6 @@
 """A pass of the Llama family over tensors in fixed places: no shape depends on values, nothing waits for the device."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -35,6 +36,12 @@ class DeviceLM:
         rotary = Rotary(config)
         self._frequencies, self._length = rotary.frequencies.to(device), rotary.length
 
+    def first_layers(self, num_layers: int) -> "DeviceLM":
+        """A model of only so many of the layers, with the same weights: it needs every kernel that this one needs."""
+        weights = replace(self._weights, layers=self._weights.layers[:num_layers])
+        config = replace(self.config, num_layers=len(weights.layers))
+        return DeviceLM(config, weights, self.attention, self.operators, self.dtype, self.device)
+
     def new_kv_cache(self, num_blocks: int, block_size: int) -> PagedKVCache:
         """KV tensors on the device for ``num_blocks`` blocks of ``block_size`` tokens; not cleared."""
         return PagedKVCache(
@@ -47,8 +54,9 @@ class DeviceLM:
             device=self.device,
         )
 
-    def forward(self, batch: DeviceBatch, kv: PagedKVCache) -> torch.Tensor:
-        """Compute the batch, writing its keys and values into ``kv``. Returns ``[R, vocab_size]`` logits.
+    def forward(self, batch: DeviceBatch, kv: PagedKVCache, logits: torch.Tensor | None = None) -> torch.Tensor:
+        """Compute the batch, writing its keys and values into ``kv``. Returns ``[R, vocab_size]`` logits, which are
+        written to ``logits`` if that is given.
 
         Within the pass every layer writes all new keys and values before any query reads. Half of the operators join
         what one layer ends with and the next begins with: ``delta`` is what is still to be added to the residual.
@@ -71,7 +79,10 @@ class DeviceLM:
             delta = self.operators.product(layer.down, self._gated(layer.gate_up, normed))
             norm = self._weights.final_norm if is_last else layers[index + 1].attention_norm
             self.operators.rms_norm(delta, norm, eps, normed, residual)
-        return self._weights.head(normed)
+        if logits is None:
+            return self._weights.head(normed)
+        self._weights.head.into(normed, logits)
+        return logits
 
     def _attend(
         self,

@@ -106,9 +106,9 @@ class TritonAttention:
         if tasks.beside is not None:
             self._attention.attend_beside(tasks.beside, queries, cache, out)
 
-    def warm_up(self, max_new_tokens: int) -> None:
+    def warm_up(self, max_new_tokens: int, max_keys: int) -> None:
         """See the protocol."""
-        self._attention.warm_up(max_new_tokens)
+        self._attention.warm_up(max_new_tokens, max_keys)
 
 
 def launches_early(device: torch.device) -> bool:

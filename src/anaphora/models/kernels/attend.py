@@ -7,6 +7,7 @@ import triton
 
 from anaphora.models.attention.tiles import TileConfig
 from anaphora.models.kernels.early import launch_options
+from anaphora.models.kernels.launch import launch
 from anaphora.models.kernels.paged_attention import LOG2_E, attend_kernel, join_kernel
 
 PARTS_A_STEP = 32
@@ -63,7 +64,9 @@ def attend(
     num_kv_heads, num_slots = cache.shape[1:3]
     assert num_slots * dim < 2**31, "offsets within a head are 32-bit"
     padded = triton.next_power_of_2(dim)
-    attend_kernel[(num_programs,)](
+    launch(
+        attend_kernel,
+        (num_programs,),
         queries,
         cache,
         tensors.work,
@@ -90,7 +93,9 @@ def attend(
     )
     if not may_join:
         return
-    join_kernel[(num_tokens, num_heads)](
+    launch(
+        join_kernel,
+        (num_tokens, num_heads),
         tensors.part_start,
         workspace.parts,
         workspace.lse,

@@ -8,6 +8,8 @@ import torch
 import triton
 import triton.language as tl
 
+from anaphora.models.kernels.launch import launch
+
 ROWS = 64
 COLUMNS = 64
 DEPTH = 64
@@ -42,7 +44,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out
     """``x`` ``[T, depth]``, ``weight`` ``[columns, depth]``, ``bias`` ``[columns]``, to ``out`` ``[T, columns]``."""
     num_rows, depth = x.shape
     num_columns = weight.shape[0]
-    linear_kernel[(triton.cdiv(num_rows, ROWS), triton.cdiv(num_columns, COLUMNS))](
+    launch(linear_kernel, (triton.cdiv(num_rows, ROWS), triton.cdiv(num_columns, COLUMNS)),
         x, weight, weight if bias is None else bias, out, num_rows, num_columns, depth,
         HAS_BIAS=bias is not None, ROWS=ROWS, COLUMNS=COLUMNS, DEPTH=DEPTH,
         PRECISION="ieee" if x.dtype is torch.float32 else "tf32", num_warps=4, num_stages=4,
@@ -58,8 +60,11 @@ class FixedLinear:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         out = torch.empty(len(x), len(self._weight), dtype=x.dtype, device=x.device)
-        linear(x, self._weight, self._bias, out)
+        self.into(x, out)
         return out
 
     def add_to(self, residual: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         return residual.add_(self(x))
+
+    def into(self, x: torch.Tensor, out: torch.Tensor) -> None:
+        linear(x, self._weight, self._bias, out)

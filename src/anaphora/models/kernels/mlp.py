@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from anaphora.models.kernels.early import launch_options, wait
+from anaphora.models.kernels.launch import launch
 
 COLUMNS = 1024
 """Elements of one program."""
@@ -27,6 +28,14 @@ def silu_mul(gate_up: torch.Tensor, out: torch.Tensor, *, early: bool = False) -
     """``gate_up`` ``[T, 2 * width]``, gates first, to ``out`` ``[T, width]``; both contiguous. ``early``: see
     :mod:`anaphora.models.kernels.early`."""
     num_rows, width = out.shape
-    silu_mul_kernel[(num_rows, triton.cdiv(width, COLUMNS))](
-        gate_up, out, width, COLUMNS=COLUMNS, EARLY=early, num_warps=4, **launch_options(early)
+    launch(
+        silu_mul_kernel,
+        (num_rows, triton.cdiv(width, COLUMNS)),
+        gate_up,
+        out,
+        width,
+        COLUMNS=COLUMNS,
+        EARLY=early,
+        num_warps=4,
+        **launch_options(early),
     )

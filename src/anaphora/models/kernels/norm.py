@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from anaphora.models.kernels.early import launch_options, wait
+from anaphora.models.kernels.launch import launch
 
 
 @triton.jit
@@ -50,7 +51,9 @@ def rms_norm(
     """
     num_rows, width = out.shape
     padded = triton.next_power_of_2(width)
-    rms_norm_kernel[(num_rows,)](
+    launch(
+        rms_norm_kernel,
+        (num_rows,),
         x,
         x if residual is None else residual,
         weight,

@@ -8,8 +8,9 @@ import triton
 import triton.language as tl
 
 from anaphora.models.kernels.early import launch_options, wait
+from anaphora.models.kernels.launch import launch
 
-HEADS = 4
+HEADS = 8
 """Heads of one program."""
 
 
@@ -31,8 +32,16 @@ def rotations(positions: torch.Tensor, frequencies: torch.Tensor, length: float,
     heads are lengthened; ``out`` ``[T, 2, head_dim / 2]`` float32: cosines, sines.
     """
     num_pairs = frequencies.shape[0]
-    rotations_kernel[(len(positions),)](
-        positions, frequencies, out, length, PAIRS=num_pairs, PADDED=triton.next_power_of_2(num_pairs), num_warps=1
+    launch(
+        rotations_kernel,
+        (len(positions),),
+        positions,
+        frequencies,
+        out,
+        length,
+        PAIRS=num_pairs,
+        PADDED=triton.next_power_of_2(num_pairs),
+        num_warps=1,
     )
 
 
@@ -111,7 +120,9 @@ def rotate_and_cache(
     num_tokens, num_heads, dim = queries.shape
     num_kv_heads, num_slots = cache.shape[1:3]
     query_norm, key_norm, eps = norms if norms is not None else (queries, queries, 0.0)
-    rotate_and_cache_kernel[(num_tokens, triton.cdiv(num_heads + 2 * num_kv_heads, HEADS))](
+    launch(
+        rotate_and_cache_kernel,
+        (num_tokens, triton.cdiv(num_heads + 2 * num_kv_heads, HEADS)),
         heads,
         rotation,
         slots,

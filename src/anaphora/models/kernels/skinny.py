@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 
 from anaphora.models.kernels.early import launch_options, prefetch, wait
+from anaphora.models.kernels.launch import launch
 from anaphora.models.linear import PlainLinear
 
 
@@ -94,7 +95,7 @@ AHEAD = 1
 NUM_WARPS = 4
 COLUMNS = 64
 MAX_PART_DEPTH = 6144
-"""Inputs of a part from which on two parts are faster, with up to 32 rows."""
+"""Inputs of a part from which on two parts are faster."""
 
 
 def sizes_for(num_rows: int, num_columns: int, depth: int, *, num_sms: int, gated: bool) -> SkinnySizes:
@@ -103,10 +104,9 @@ def sizes_for(num_rows: int, num_columns: int, depth: int, *, num_sms: int, gate
     if gated:  # its parts could not be added up before the gate
         return SkinnySizes(COLUMNS, 64, 4, 1) if num_rows > 32 else SkinnySizes(COLUMNS, 128, 3, 1)
     num_tiles, num_parts = triton.cdiv(num_columns, COLUMNS), 1
-    deepest, num_wanted = (depth, num_sms // 2) if num_rows > 32 else (MAX_PART_DEPTH, num_sms * 4 // 5)
-    while num_parts * 256 < depth and (num_tiles * num_parts < num_wanted or depth > deepest * num_parts):
+    while num_parts * 256 < depth and (num_tiles * num_parts < num_sms * 4 // 5 or depth > MAX_PART_DEPTH * num_parts):
         num_parts *= 2
-    return SkinnySizes(COLUMNS, 128, 4, num_parts)
+    return SkinnySizes(COLUMNS, 64, 5, num_parts) if num_rows > 32 else SkinnySizes(COLUMNS, 128, 4, num_parts)
 
 
 class SkinnyLinear(PlainLinear):
@@ -137,7 +137,7 @@ class SkinnyLinear(PlainLinear):
         num_rows, depth = x.shape
         num_columns, tile = out.shape[-1], sizes.columns // 2 if gated else sizes.columns
         part_depth = triton.cdiv(triton.cdiv(depth, sizes.num_parts), sizes.depth) * sizes.depth
-        skinny_kernel[(triton.cdiv(num_columns, tile), sizes.num_parts)](
+        launch(skinny_kernel, (triton.cdiv(num_columns, tile), sizes.num_parts),
             x, self._weight, self._weight if self._bias is None else self._bias, out,
             num_rows, num_columns, depth, part_depth,
             GATED=gated, HAS_BIAS=self._bias is not None, EVEN=depth % sizes.depth == 0 and num_columns % tile == 0,

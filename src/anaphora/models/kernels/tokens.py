@@ -4,6 +4,8 @@ import torch
 import triton
 import triton.language as tl
 
+from anaphora.models.kernels.launch import launch
+
 COLUMNS = 1024
 """Elements of one program of a row copy."""
 CHUNK = 4096
@@ -31,8 +33,16 @@ def gather_rows(
     host does not know yet is given as ``-1 - i`` and read from ``earlier[i]``: the ids that the step before sampled.
     """
     num_rows, width = out.shape
-    gather_rows_kernel[(num_rows, triton.cdiv(width, COLUMNS))](
-        table, rows, rows if earlier is None else earlier, out, width, COLUMNS=COLUMNS, num_warps=4
+    launch(
+        gather_rows_kernel,
+        (num_rows, triton.cdiv(width, COLUMNS)),
+        table,
+        rows,
+        rows if earlier is None else earlier,
+        out,
+        width,
+        COLUMNS=COLUMNS,
+        num_warps=4,
     )
 
 
@@ -73,10 +83,19 @@ class Argmax:
     def __call__(self, logits: torch.Tensor, out: torch.Tensor) -> None:
         """``logits`` ``[R, vocab_size]`` contiguous, without NaN, to ``out`` ``[R]`` integer."""
         num_rows, vocab_size = logits.shape
-        chunk_argmax_kernel[(num_rows, self._num_chunks)](
-            logits, self._best, self._best_ids, vocab_size, CHUNK=CHUNK, num_warps=4
+        launch(
+            chunk_argmax_kernel,
+            (num_rows, self._num_chunks),
+            logits,
+            self._best,
+            self._best_ids,
+            vocab_size,
+            CHUNK=CHUNK,
+            num_warps=4,
         )
-        merge_argmax_kernel[(num_rows,)](
+        launch(
+            merge_argmax_kernel,
+            (num_rows,),
             self._best,
             self._best_ids,
             out,
