@@ -62,7 +62,7 @@ class InstantModel:
     def __init__(self) -> None:
         self.device = CPU
         self.attention = InstantAttention()
-        self.operators = SimpleNamespace(argmax=lambda logits, sampled: None)
+        self.operators = SimpleNamespace(argmax=lambda logits, sampled: None, move_slots=lambda storage, pairs: None)
         self.config = SimpleNamespace(vocab_size=1)
         self.dtype = torch.float32
         self._logits = torch.zeros(MAX_LOGITS_ROWS, 1)
@@ -80,7 +80,9 @@ def load_instant_device(vocab_size: int) -> LoadedEngine:
         max_model_len=MAX_MODEL_LEN,
         kv_capacity=KVCapacity(NUM_BLOCKS, NUM_BLOCKS * BLOCK_SIZE, 0),
         cache=CacheConfig(num_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE),
-        scheduler=SchedulerConfig(max_num_seqs=256, max_num_batched_tokens=8192, max_model_len=MAX_MODEL_LEN),
+        scheduler=SchedulerConfig(
+            max_num_seqs=256, max_num_batched_tokens=8192, target_prefill_tokens=0, max_model_len=MAX_MODEL_LEN
+        ),
     )
     model: Any = InstantModel()
     launcher = PassLauncher(

@@ -23,7 +23,13 @@ PROMPTS = "prompts.json.gz"
 
 
 def compare(
-    load: Load, measured: Sequence[Measured], model: LatencyModel, *, num_blocks: int, token_budget: int
+    load: Load,
+    measured: Sequence[Measured],
+    model: LatencyModel,
+    *,
+    num_blocks: int,
+    token_budget: int,
+    target_prefill_tokens: int,
 ) -> dict[str, Any]:
     """A load as it went, and as the simulator says it should have gone."""
     requests = tuple(
@@ -37,7 +43,8 @@ def compare(
         for number, one in enumerate(measured, 1)
     )
     trace = Trace(Path(load.name), "measured", None, len(requests), requests, ())
-    sweep = TimedSweep(cut_into_blocks(trace, 16), model, ServerLimits(max_num_batched_tokens=token_budget))
+    limits = ServerLimits(max_num_batched_tokens=token_budget, target_prefill_tokens=target_prefill_tokens)
+    sweep = TimedSweep(cut_into_blocks(trace, 16), model, limits)
     served = sweep.timeline(TimedPlan(RunPlan("lru", num_blocks), True)).requests
     predicted = [1e3 * (one.ttft_s or 0.0) for one in served]
     cached = [0 if one.ledger is None else one.ledger.num_cached_tokens for one in served]

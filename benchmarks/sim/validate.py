@@ -34,8 +34,12 @@ RESULTS = Path(__file__).parents[1] / "results" / "sim"
 NUM_BLOCKS = 180
 """Too few for all prompts of a load, so that some are evicted; enough for any one prompt of the bench run."""
 TOKEN_BUDGET = 2048
-LIMITS = {"num_blocks": NUM_BLOCKS, "token_budget": TOKEN_BUDGET}
-SERVER_OPTIONS = f"--num-gpu-blocks-override {NUM_BLOCKS} --eviction-policy lru --num-threads 1"
+TARGET = 0
+"""Prompt tokens from which on nobody joins a step: any may, as when the kept loads were measured."""
+LIMITS = {"num_blocks": NUM_BLOCKS, "token_budget": TOKEN_BUDGET, "target_prefill_tokens": TARGET}
+SERVER_OPTIONS = (
+    f"--num-gpu-blocks-override {NUM_BLOCKS} --eviction-policy lru --num-threads 1 --target-prefill-tokens {TARGET}"
+)
 """One thread: two that wait for each other at every layer would make the most of each disturbance."""
 LOADS = (
     Load("light", rate=0.5, num_requests=20),

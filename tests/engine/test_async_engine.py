@@ -329,6 +329,7 @@ def test_the_cache_is_reset_when_nothing_runs(tiny_tokenizer: Tokenizer) -> None
         await gate.reached()
         reset = asyncio.ensure_future(engine.reset_prefix_cache())
         await asyncio.sleep(0)
+        await engine.fetch_stats()  # asked behind it, answered at once: so the engine has been asked for the reset
         gate.is_open.set()
         assert not await reset
         await task

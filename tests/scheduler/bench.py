@@ -88,10 +88,12 @@ def make_bench(
     max_model_len: int = 100,
     chunked: bool = True,
     caching: bool = True,
+    target: int = 0,
 ) -> Bench:
     config = SchedulerConfig(
         max_num_seqs=num_seqs,
         max_num_batched_tokens=budget,
+        target_prefill_tokens=target,
         max_model_len=max_model_len,
         enable_chunked_prefill=chunked,
     )

@@ -14,3 +14,8 @@ def test_without_chunked_prefill_a_step_must_have_room_for_the_longest_prompt() 
     SchedulerConfig(max_model_len=8, max_num_batched_tokens=8, enable_chunked_prefill=False)
     with pytest.raises(ConfigError, match=r"max_num_batched_tokens \(7\) must be at least max_model_len \(8\)"):
         SchedulerConfig(max_model_len=8, max_num_batched_tokens=7, enable_chunked_prefill=False)
+
+
+def test_a_target_is_not_negative() -> None:
+    with pytest.raises(ConfigError, match="target_prefill_tokens must be at least 0, got -1"):
+        SchedulerConfig(max_model_len=8, target_prefill_tokens=-1)

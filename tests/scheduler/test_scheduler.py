@@ -45,6 +45,33 @@ class TestSteps:
             [("a", 10, 11), ("b", 5, 6)],
         ]
 
+    def test_nobody_joins_a_step_that_computes_enough(self) -> None:
+        """So the first do not wait for the last; the last get their tokens no later for it."""
+        bench = make_bench(target=6)
+        for name in "abcd":
+            bench.add(name, [ord(name)] * 4, max_tokens=2)
+        assert bench.drain() == [
+            [("a", 0, 4), ("b", 0, 4)],
+            [("a", 4, 5), ("b", 4, 5), ("c", 0, 4), ("d", 0, 4)],
+            [("c", 4, 5), ("d", 4, 5)],
+        ]
+
+    def test_a_step_in_which_many_decode_holds_more_prompts(self) -> None:
+        """Four tokens of prompts for each that decodes: else each step for a few prompts would cost all of them one."""
+        bench = make_bench(target=2, num_seqs=16)
+        for name in "abc":
+            bench.add(name, [ord(name)] * 2, max_tokens=9)
+        assert [bench.step() for _ in range(2)] == [[("a", 0, 2)], [("a", 2, 3), ("b", 0, 2), ("c", 0, 2)]]
+        for name in "defghij":
+            bench.add(name, [ord(name)] * 2)
+        assert bench.step()[3:] == [(name, 0, 2) for name in "defghi"]
+
+    def test_a_long_prompt_takes_its_step_whatever_the_target(self) -> None:
+        bench = make_bench(budget=8, target=4)
+        bench.add("a", list(range(20)))
+        bench.add("b", [50, 51])
+        assert bench.drain() == [[("a", 0, 8)], [("a", 8, 16)], [("a", 16, 20)], [("b", 0, 2)]]
+
     def test_nobody_overtakes(self) -> None:
         bench = make_bench(num_blocks=4)
         bench.add("a", [1] * 8, max_tokens=2)

@@ -235,6 +235,7 @@ def worlds(draw: st.DrawFn) -> World:
     config = SchedulerConfig(
         max_num_seqs=draw(st.integers(2, 6)),
         max_num_batched_tokens=budget if chunked else MAX_LEN + budget,
+        target_prefill_tokens=draw(st.sampled_from([0, 0, 1, 12])),
         max_model_len=MAX_LEN,
         enable_chunked_prefill=chunked,
     )

@@ -37,6 +37,8 @@ class Course:
         self._port, self._model = port, model
         self._client = Client(port, model)
         self._texts = texts
+        self._made: dict[tuple[int, str], str] = {}
+        """Texts that are sent again: to make one takes longer than a hit, and a client that has it rests less."""
         self._amounts = amounts
         self._overhead = 0
 
@@ -93,7 +95,9 @@ class Course:
 
     def _text(self, length: int, seed: str) -> str:
         """A system prompt that makes a prompt of ``length`` tokens with template and question."""
-        return self._texts.text(length - self._overhead - QUESTION_TOKENS, seed)
+        if (length, seed) not in self._made:
+            self._made = {(length, seed): self._texts.text(length - self._overhead - QUESTION_TOKENS, seed)}
+        return self._made[length, seed]
 
     def _ask(self, length: int, document: str, question: str, max_tokens: int) -> Reply:
         return self._client.ask(self._text(length, document), self._texts.question(question), max_tokens=max_tokens)

@@ -8,6 +8,7 @@ from annotated_types import Ge, Interval, MinLen
 
 from anaphora.kvcache.config import DEFAULT_MAX_PINNED_SHARE
 from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES
+from anaphora.scheduler.config import DEFAULT_TARGET_PREFILL_TOKENS
 
 Panel = Literal["Model", "KV cache", "Scheduler", "Server"]
 
@@ -107,6 +108,15 @@ class ServeSettings:
         Ge(1),
         Flag("Scheduler", "Token budget of one step.", "TOKENS", "2048; 8192 on a GPU with 70 GiB or more"),
     ] = None
+    target_prefill_tokens: Annotated[
+        int,
+        Ge(0),
+        Flag(
+            "Scheduler",
+            "Nobody joins a step that computes so many prompt tokens: first tokens come sooner. 0: any may.",
+            "TOKENS",
+        ),
+    ] = DEFAULT_TARGET_PREFILL_TOKENS
     enable_chunked_prefill: Annotated[bool, Flag("Scheduler", "Compute a long prompt over several steps.")] = True
     max_waiting_requests: Annotated[
         int, Ge(1), Flag("Scheduler", "Requests that may wait; more are answered 503.", "REQUESTS")

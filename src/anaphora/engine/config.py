@@ -10,7 +10,7 @@ from anaphora.engine.plan import ELEMENT_BYTES, DtypeName, EnginePlan, KVCapacit
 from anaphora.errors import ConfigError
 from anaphora.kvcache.config import DEFAULT_MAX_PINNED_SHARE, CacheConfig
 from anaphora.kvcache.eviction import DEFAULT_POLICY
-from anaphora.scheduler.config import SchedulerConfig
+from anaphora.scheduler.config import DEFAULT_TARGET_PREFILL_TOKENS, SchedulerConfig
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
@@ -53,6 +53,8 @@ class EngineConfig:
     """Requests that run at the same time."""
     max_num_batched_tokens: int | None = None
     """Token budget of a step; ``None`` is 2048, or ``max_model_len`` without chunked prefill."""
+    target_prefill_tokens: int = DEFAULT_TARGET_PREFILL_TOKENS
+    """See :class:`anaphora.scheduler.config.SchedulerConfig`."""
     enforce_eager: bool = False
     """On a GPU: compute every step operator by operator, without captured graphs."""
     deterministic: bool = False
@@ -115,6 +117,7 @@ class EngineConfig:
             scheduler=SchedulerConfig(
                 max_num_seqs=self.max_num_seqs,
                 max_num_batched_tokens=self._token_budget(max_model_len, gpu_bytes),
+                target_prefill_tokens=self.target_prefill_tokens,
                 max_model_len=max_model_len,
                 enable_chunked_prefill=self.enable_chunked_prefill,
             ),

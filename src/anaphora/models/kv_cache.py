@@ -26,13 +26,14 @@ class PagedKVCache:
         self.block_size = block_size
         shape = (num_layers, 2, num_kv_heads, num_blocks * block_size, head_dim)
         self.dtype = dtype
-        self._storage = torch.empty(shape, dtype=dtype, device=device)
-        self._layers = self._storage.unbind()
+        self.storage = torch.empty(shape, dtype=dtype, device=device)
+        """``[num_layers, 2, num_kv_heads, num_slots, head_dim]``."""
+        self._layers = self.storage.unbind()
 
     @property
     def num_bytes(self) -> int:
         """Size of keys and values together."""
-        return self._storage.nbytes
+        return self.storage.nbytes
 
     def layer(self, index: int) -> torch.Tensor:
         """Keys and values of a layer, ``[2, num_kv_heads, num_slots, head_dim]``; a view."""
@@ -50,10 +51,6 @@ class PagedKVCache:
             layer[:, :, slots].copy_(new)
         else:
             layer.index_copy_(2, slots, new)
-
-    def copy_slots(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
-        """Copy every layer's keys and values from ``sources`` to ``targets``: slots, ``[n]`` int64 on the device."""
-        self._storage.index_copy_(3, targets, self._storage.index_select(3, sources))
 
     def gather_index(self, slots: torch.Tensor) -> torch.Tensor:
         """What :meth:`gather` needs to know of ``slots`` ``[n]`` int64: made once, used for every layer."""

@@ -8,6 +8,10 @@ from anaphora.scheduler.roster import Roster
 from anaphora.scheduler.stats import SchedulerStats
 from anaphora.scheduler.step import Step
 
+PREFILL_PER_DECODE = 4
+"""Prompt tokens for every token of decoding that a step may hold whatever the target: each step begun for less would
+spend more of its time on those who decode."""
+
 
 class StepAssembly:
     """Fills steps from the roster, as far as their tokens and the cache's blocks reach."""
@@ -70,9 +74,14 @@ class StepAssembly:
 
     def _admit_waiting(self, step: Step) -> None:
         waiting, running = self._roster.waiting, self._roster.running
-        while waiting and step.budget > 0 and len(running) < self._config.max_num_seqs:
+        while waiting and step.budget > 0 and len(running) < self._config.max_num_seqs and not self._is_enough(step):
             if not self._admit(waiting.first, step) and (running or not self._cache.pins.give_way()):
                 break  # nobody overtakes
+
+    def _is_enough(self, step: Step) -> bool:
+        """Whether a step computes so much that the next request had better wait for another."""
+        target = self._config.target_prefill_tokens
+        return target > 0 and step.num_prefill_tokens >= max(target, PREFILL_PER_DECODE * step.num_single_tokens)
 
     def _admit(self, request: Request, step: Step) -> bool:
         """Let a waiting request run if the step has tokens and the cache has blocks for it."""

@@ -18,6 +18,10 @@ class Step:
     number: int
     budget: int
     """Tokens that the step still has room for."""
+    num_prefill_tokens: int = 0
+    """Of requests that compute more than one token: their prompts, or what they lost."""
+    num_single_tokens: int = 0
+    """Of requests that compute just one: most of them decode."""
     scheduled: list[ScheduledRequest] = field(default_factory=list)
     preempted: list[RequestId] = field(default_factory=list)
     admitted: dict[Request, bool] = field(default_factory=dict)
@@ -30,6 +34,10 @@ class Step:
         samples = start + num_new_tokens == request.num_tokens and request.max_tokens > 0
         self.scheduled.append(ScheduledRequest(request, start, num_new_tokens, block_table, samples))
         self.budget -= num_new_tokens
+        if num_new_tokens == 1:
+            self.num_single_tokens += 1
+        else:
+            self.num_prefill_tokens += num_new_tokens
 
     def close(self) -> SchedulerOutput:
         """The decision stands."""

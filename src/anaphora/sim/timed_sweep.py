@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from anaphora.errors import ConfigError, TraceError
 from anaphora.kvcache.config import CacheConfig
-from anaphora.scheduler.config import SchedulerConfig
+from anaphora.scheduler.config import DEFAULT_TARGET_PREFILL_TOKENS, SchedulerConfig
 from anaphora.sim.collector import collector_paused
 from anaphora.sim.latency import LatencyModel
 from anaphora.sim.predict import SimulatedRequest
@@ -26,6 +26,7 @@ class ServerLimits:
 
     max_num_seqs: int = 256
     max_num_batched_tokens: int = 2048
+    target_prefill_tokens: int = DEFAULT_TARGET_PREFILL_TOKENS
 
 
 class TimedPlan(NamedTuple):
@@ -101,6 +102,7 @@ class TimedSweep:
         scheduler = SchedulerConfig(
             max_num_seqs=self._limits.max_num_seqs,
             max_num_batched_tokens=self._limits.max_num_batched_tokens,
+            target_prefill_tokens=self._limits.target_prefill_tokens,
             max_model_len=cache.num_slots + 1,
         )
         with collector_paused():

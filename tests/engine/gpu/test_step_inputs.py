@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from anaphora.engine.gpu.buckets import bucket_of, buckets_up_to
-from anaphora.engine.gpu.flat_batch import FlatBatch, flatten, int32, one_token_each
+from anaphora.engine.gpu.flat_batch import FlatBatch, flatten, int32, logits_rows_alone, one_token_each
 from anaphora.engine.gpu.launcher import compute
 from anaphora.engine.gpu.memory import largest_step
 from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
@@ -32,6 +32,17 @@ def test_flat_arrays_are_those_of_the_cpu() -> None:
         assert getattr(flat, name).tolist() == getattr(expected, name).tolist(), name
     assert flat.slots.tolist() == expected.slot_mapping.tolist() == [4, 5, 6, 17]
     assert [(s.query_start, s.query_len, s.kv_len) for s in flat.spans] == [(0, 3, 7), (3, 1, 10)]
+
+
+def test_rows_of_logits_alone() -> None:
+    both = flatten([A, Chunk(RequestId("c"), (1, 2), 0, (5,), range(0), samples=False), B], 4)
+    alone = logits_rows_alone(both)
+    assert (alone.token_ids.tolist(), alone.positions.tolist(), alone.slots.tolist()) == ([9, 5], [6, 9], [-1, -1])
+    assert alone.logits_rows.tolist() == [0, 1]
+    assert [(s.query_start, s.query_len, s.kv_len, [*s.block_table]) for s in alone.spans] == [
+        (0, 1, 7, [3, 1]),
+        (1, 1, 10, [0, 2, 4]),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -63,6 +63,8 @@ def specs(capability: int) -> Iterator[Spec]:
     yield "linear", linear.linear_kernel, types, tile | {"PRECISION": "tf32"}, 4, 4
     yield "gather_rows", tokens.gather_rows_kernel, "*bf16 *i32 *i32 *bf16 i32", {"COLUMNS": tokens.COLUMNS}, 4, 3
     yield "chunk_argmax", tokens.chunk_argmax_kernel, "*bf16 *fp32 *i32 i32", {"CHUNK": tokens.CHUNK}, 4, 3
+    vectors = {"VECTORS": tokens.VECTORS, "DIM": 128, "PADDED": 128}
+    yield "move_slots", tokens.move_slots_kernel, "*bf16 *i32 i32 i32", vectors, 2, 3
     yield "merge_argmax", tokens.merge_argmax_kernel, "*fp32 *i32 *i32 i32", {"PADDED": 64}, 1, 3
 
 

@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch.nn import functional
 
+from anaphora.models.device.operators import PlainOperators
 from anaphora.models.rotary import rotate
 from tests.models.kernels import interpreter  # noqa: F401  # skips where kernels cannot be run
 
 from anaphora.models.kernels.mlp import silu_mul  # isort: skip
 from anaphora.models.kernels.norm import rms_norm  # isort: skip
 from anaphora.models.kernels.rotary import rotate_and_cache, rotations  # isort: skip
-from anaphora.models.kernels.tokens import Argmax, gather_rows  # isort: skip
+from anaphora.models.kernels.tokens import Argmax, gather_rows, move_slots  # isort: skip
 
 EPS = 1e-5
 FLOATS = pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.float16, 4e-3)])
@@ -93,3 +94,15 @@ def test_argmax_takes_the_lowest_of_equal_ids() -> None:
     ids = torch.full((3,), -1, dtype=torch.int32)
     Argmax(4, 9000, torch.device("cpu"))(logits, ids)
     assert ids.tolist() == [int(logits[0].argmax()), 77, int(logits[2].argmax())]
+
+
+@FLOATS
+@pytest.mark.parametrize("head_dim", [64, 96])
+def test_tokens_move_from_slot_to_slot(dtype: torch.dtype, tolerance: float, head_dim: int) -> None:
+    storage = torch.randn(3, 2, 2, 10, head_dim).to(dtype)
+    wanted = storage.clone()
+    wanted[..., [0, 5], :] = storage[..., [9, 2], :]
+    for move in (move_slots, PlainOperators().move_slots):
+        moved = storage.clone()
+        move(moved, torch.tensor([[9, 0], [2, 5]], dtype=torch.int32))
+        assert torch.equal(moved, wanted)

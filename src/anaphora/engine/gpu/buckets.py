@@ -2,9 +2,9 @@
 
 from bisect import bisect_left
 
-TOKEN_BUCKETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
-"""New tokens of a step, over all its requests. Larger steps are launched operator by operator: the GPU is then slower
-than the host."""
+TOKEN_BUCKETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 576, 640, 768, 896, 1024)
+"""New tokens of a step, over all its requests. 576: ``target_prefill_tokens`` and some requests that decode. Steps that
+are larger are launched operator by operator: the GPU is then slower than the host."""
 
 
 def buckets_up_to(max_num_tokens: int) -> tuple[int, ...]:

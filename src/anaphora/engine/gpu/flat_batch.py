@@ -79,6 +79,20 @@ def one_token_each(
     return FlatBatch(np.array(token_ids, dtype=np.int32), at, slots, rows, tuple(spans))
 
 
+def logits_rows_alone(batch: FlatBatch) -> FlatBatch:
+    """The tokens whose logits are wanted, each a request's only new one, of which nothing is stored."""
+    rows = batch.logits_rows
+    starts = np.array([span.query_start for span in batch.spans], dtype=np.int32)
+    of = np.searchsorted(starts, rows, side="right") - 1
+    positions = batch.positions[rows]
+    spans = [
+        SequenceSpan(index, 1, position + 1, batch.spans[owner].block_table)
+        for index, (position, owner) in enumerate(zip(positions.tolist(), of.tolist(), strict=True))
+    ]
+    numbers = np.arange(len(rows), dtype=np.int32)
+    return FlatBatch(batch.token_ids[rows], positions, np.full(len(rows), -1, dtype=np.int32), numbers, tuple(spans))
+
+
 def int32(numbers: Sequence[int]) -> IntArray:
     """As numpy's; of an array, which must not grow any more, without a copy."""
     return np.frombuffer(numbers, dtype=np.int32) if isinstance(numbers, array) else np.array(numbers, dtype=np.int32)

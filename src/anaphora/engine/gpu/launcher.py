@@ -1,7 +1,7 @@
 """Starts passes and does not wait for them: packs inputs, replays the graph that fits or computes without, samples."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 
 import torch
@@ -9,13 +9,14 @@ import torch
 from anaphora.engine.gpu.buckets import bucket_of
 from anaphora.engine.gpu.captured import captured_steps
 from anaphora.engine.gpu.device_sampler import draw_rows
-from anaphora.engine.gpu.flat_batch import FlatBatch
+from anaphora.engine.gpu.flat_batch import FlatBatch, logits_rows_alone
 from anaphora.engine.gpu.graphs import Capture, Pass
 from anaphora.engine.gpu.step_inputs import DeviceInputs, HostInputs, Room
 from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.models.attention.tasks import TaskPlan
 from anaphora.models.attention.tiles import TileConfig
+from anaphora.models.device.batch import DeviceBatch
 from anaphora.models.device.causal_lm import DeviceLM
 from anaphora.models.kv_cache import PagedKVCache
 from anaphora.types import BlockId
@@ -52,11 +53,20 @@ class Launched:
 
 def compute(model: DeviceLM, kv: PagedKVCache, batch: FlatBatch, plan: TaskPlan, sampled: torch.Tensor) -> torch.Tensor:
     """A pass operator by operator, in just the room that it needs. Returns its logits on the device."""
+    whole = _sent(model, batch, plan, sampled)
+    if 0 < 2 * len(batch.logits_rows) <= batch.num_tokens:
+        alone = logits_rows_alone(batch)
+        plan = model.attention.plan_spans(alone.spans)
+        whole = replace(whole, last_tasks=_sent(model, alone, plan, sampled).tasks)
+    return model.forward(whole, kv)
+
+
+def _sent(model: DeviceLM, batch: FlatBatch, plan: TaskPlan, sampled: torch.Tensor) -> DeviceBatch:
     room = Room.of(batch, plan)
     host, inputs = HostInputs(room, pinned=model.device.type == "cuda"), DeviceInputs(room, model.device)
     inputs.send(host, host.fill(batch, plan))
     workspace = model.attention.workspace(plan.num_parts)
-    return model.forward(inputs.batch(room.num_tokens, room.num_rows, plan.config, workspace, sampled, plan), kv)
+    return inputs.batch(room.num_tokens, room.num_rows, plan.config, workspace, sampled, plan)
 
 
 class PassLauncher:
@@ -110,6 +120,7 @@ class PassLauncher:
         """
         for num_tokens, config in captured_steps(self._model.attention.step_configs, self._buckets):
             self._capture_once(num_tokens, config)
+        self.move_first_tokens([(block_id, block_id) for block_id in self.spare_blocks[:1]])  # its kernel is loaded
 
     def _capture_once(self, num_tokens: int, config: TileConfig) -> None:
         """Record the pass for a bucket now, if it is not there; its inputs are whatever was sent last."""
@@ -153,11 +164,12 @@ class PassLauncher:
 
     def move_first_tokens(self, moves: Sequence[tuple[BlockId, BlockId]]) -> None:
         """Copy the keys and values of the first token of blocks to other blocks, after all that was launched."""
+        if not moves:
+            return
         slots = [[block_id * self._kv.block_size for block_id in move] for move in moves]
         # page-locked, so that nothing waits for the passes that are under way
-        pairs = torch.tensor(slots, dtype=torch.int64, pin_memory=self._is_cuda)
-        sources, targets = pairs.to(self._model.device, non_blocking=True).unbind(1)
-        self._kv.copy_slots(sources, targets)
+        pairs = torch.tensor(slots, dtype=torch.int32, pin_memory=self._is_cuda)
+        self._model.operators.move_slots(self._kv.storage, pairs.to(self._model.device, non_blocking=True))
 
     def free_unused_memory(self) -> None:
         """After a step that found no memory: wait for what is under way, and give back what nobody uses."""

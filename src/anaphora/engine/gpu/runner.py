@@ -89,8 +89,7 @@ class GpuRunner:
             token = tokens[item.request.request_id]
             if token.is_spare:
                 moves.append((token.block_id, BlockId(item.block_table[token.position // self._block_size])))
-        if moves:
-            self._launcher.move_first_tokens(moves)
+        self._launcher.move_first_tokens(moves)
 
     def _compute(
         self, scheduled: Sequence[ScheduledRequest], active: Active, *, may_run_ahead: bool

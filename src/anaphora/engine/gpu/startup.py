@@ -136,6 +136,7 @@ def _compile(config: EngineConfig, model: DeviceLM) -> None:
         room=Room(buckets[-1], MAX_LOGITS_ROWS, num_listed=1, num_work=1, num_parts=1),
         buckets=buckets,
         capture=compute_only,
+        num_spare_blocks=1,
     )
     with compiling(min(MAX_COMPILERS, num_usable_cores())):
         launcher.capture_all()

@@ -49,3 +49,5 @@ class DeviceBatch:
     sampled: torch.Tensor
     """Token ids that the pass before chose, by its rows of logits."""
     tasks: DeviceTasks
+    last_tasks: DeviceTasks | None = None
+    """Of the last layer, for the rows of logits alone, as nobody needs what its other queries read. ``None``: all."""

@@ -69,12 +69,20 @@ class DeviceLM:
         normed = torch.empty_like(residual)
         self.operators.rms_norm(residual, layers[0].attention_norm, eps, normed)
         for index, layer in enumerate(layers):
-            mixed = self._attend(layer, index, normed, rotation, batch, kv)
+            queries, tasks = self._queries(layer, index, normed, rotation, batch, kv), batch.tasks
             is_last = index == len(layers) - 1
+            if is_last and len(batch.logits_rows) == 0:
+                return self._empty(0, self.config.vocab_size)
             if is_last:  # from here on nobody needs the other tokens
-                residual, mixed = self._rows(residual, batch), self._rows(mixed, batch)
+                residual = self._rows(residual, batch)
                 normed = torch.empty_like(residual)
-            delta = self.operators.product(layer.output, mixed)
+                if batch.last_tasks is not None:
+                    queries, tasks = self._rows(queries, batch), batch.last_tasks
+            mixed = torch.empty_like(queries)
+            self.attention.run(tasks, queries, kv.layer(index), mixed)
+            if is_last and batch.last_tasks is None:
+                mixed = self._rows(mixed, batch)
+            delta = self.operators.product(layer.output, mixed.flatten(1))
             self.operators.rms_norm(delta, layer.mlp_norm, eps, normed, residual)
             delta = self.operators.product(layer.down, self._gated(layer.gate_up, normed))
             norm = self._weights.final_norm if is_last else layers[index + 1].attention_norm
@@ -84,7 +92,7 @@ class DeviceLM:
         self._weights.head.into(normed, logits)
         return logits
 
-    def _attend(
+    def _queries(
         self,
         layer: LayerWeights,
         index: int,
@@ -93,7 +101,7 @@ class DeviceLM:
         batch: DeviceBatch,
         kv: PagedKVCache,
     ) -> torch.Tensor:
-        """``[T, num_heads * head_dim]``: what each token's queries read."""
+        """``[T, num_heads, head_dim]``; keys and values go to the cache."""
         config = self.config
         projected = self.operators.product(layer.qkv, normed)
         heads = projected.view(*projected.shape[:-1], -1, config.head_dim)
@@ -102,9 +110,7 @@ class DeviceLM:
         if layer.query_norm is not None and layer.key_norm is not None:
             norms = layer.query_norm, layer.key_norm, config.rms_norm_eps
         self.operators.rotate_and_cache(heads, rotation, batch.slots, kv.layer(index), queries, norms)
-        mixed = torch.empty_like(queries)
-        self.attention.run(batch.tasks, queries, kv.layer(index), mixed)
-        return mixed.flatten(1)
+        return queries
 
     def _gated(self, gate_up: Linear, normed: torch.Tensor) -> torch.Tensor:
         out = self._empty(len(normed), self.config.intermediate_size)
@@ -112,8 +118,9 @@ class DeviceLM:
         return out
 
     def _rows(self, table: torch.Tensor, batch: DeviceBatch) -> torch.Tensor:
-        out = self._empty(len(batch.logits_rows), table.shape[1])
-        self.operators.gather_rows(table, batch.logits_rows, out)
+        """Those whose logits are wanted, of ``[T, ...]``."""
+        out = self._empty(len(batch.logits_rows), *table.shape[1:])
+        self.operators.gather_rows(table.flatten(1), batch.logits_rows, out.flatten(1))
         return out
 
     def _empty(self, *shape: Any) -> torch.Tensor:

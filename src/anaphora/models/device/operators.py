@@ -65,6 +65,11 @@ class Operators(Protocol):
         """The id of the largest logit of each row; of equal ones the lowest."""
         ...
 
+    def move_slots(self, storage: torch.Tensor, pairs: torch.Tensor) -> None:
+        """``storage[..., target, :] = storage[..., source, :]`` for each ``(source, target)`` of ``pairs`` ``[n, 2]``
+        int32: of every layer's keys and values, ``[num_layers, 2, num_kv_heads, num_slots, head_dim]``."""
+        ...
+
 
 class PlainOperators:
     """By torch's public functions. See :class:`Operators`."""
@@ -124,6 +129,10 @@ class PlainOperators:
 
     def argmax(self, logits: torch.Tensor, out: torch.Tensor) -> None:
         out.copy_(logits.argmax(dim=-1))
+
+    def move_slots(self, storage: torch.Tensor, pairs: torch.Tensor) -> None:
+        sources, targets = pairs.long().unbind(1)
+        storage.index_copy_(-2, targets, storage.index_select(-2, sources))
 
 
 def _turned(heads: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:

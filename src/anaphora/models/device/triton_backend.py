@@ -15,7 +15,7 @@ from anaphora.models.kernels.mlp import silu_mul
 from anaphora.models.kernels.norm import rms_norm
 from anaphora.models.kernels.rotary import rotate_and_cache, rotations
 from anaphora.models.kernels.skinny import MAX_ROWS, SkinnyLinear
-from anaphora.models.kernels.tokens import Argmax, gather_rows
+from anaphora.models.kernels.tokens import Argmax, gather_rows, move_slots
 from anaphora.models.linear import Linear
 
 
@@ -62,6 +62,9 @@ class TritonOperators:
 
     def argmax(self, logits: torch.Tensor, out: torch.Tensor) -> None:
         self._argmax(logits, out)
+
+    def move_slots(self, storage: torch.Tensor, pairs: torch.Tensor) -> None:
+        move_slots(storage, pairs)
 
 
 class TritonAttention:

@@ -1,4 +1,4 @@
-"""Ids to hidden states at a pass's start, hidden states to ids at its end."""
+"""Ids to hidden states at a pass's start, hidden states to ids at its end; and cached tokens from slot to slot."""
 
 import torch
 import triton
@@ -10,6 +10,8 @@ COLUMNS = 1024
 """Elements of one program of a row copy."""
 CHUNK = 4096
 """Logits that one program of the argmax looks at."""
+VECTORS = 8
+"""Vectors that one program moves from slot to slot."""
 
 
 @triton.jit
@@ -103,3 +105,40 @@ class Argmax:
             PADDED=triton.next_power_of_2(self._num_chunks),
             num_warps=1,
         )
+
+
+@triton.jit
+def move_slots_kernel(
+    storage, pairs, num_slots, num_vectors, VECTORS: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr
+):
+    """Some vectors of one token, from a slot to another."""
+    pair = pairs + 2 * tl.program_id(0)
+    source, target = tl.load(pair).to(tl.int64), tl.load(pair + 1).to(tl.int64)
+    vector = (tl.program_id(1) * VECTORS + tl.arange(0, VECTORS)).to(tl.int64)
+    column = tl.arange(0, PADDED)
+    inside = (vector < num_vectors)[:, None] & (column < DIM)[None, :]
+    first = storage + (vector * num_slots)[:, None] * DIM + column[None, :]
+    value = tl.load(first + source * DIM, mask=inside, other=0.0)
+    tl.store(first + target * DIM, value, mask=inside)
+
+
+def move_slots(storage: torch.Tensor, pairs: torch.Tensor) -> None:
+    """``storage[..., target, :] = storage[..., source, :]`` for each ``(source, target)`` of ``pairs``.
+
+    ``storage`` ``[..., num_slots, head_dim]`` contiguous; ``pairs`` ``[n, 2]`` int32, in which no slot is both a source
+    and a target of others.
+    """
+    num_slots, dim = storage.shape[-2:]
+    num_vectors = storage.numel() // (num_slots * dim)
+    launch(
+        move_slots_kernel,
+        (len(pairs), triton.cdiv(num_vectors, VECTORS)),
+        storage,
+        pairs,
+        num_slots,
+        num_vectors,
+        VECTORS=VECTORS,
+        DIM=dim,
+        PADDED=triton.next_power_of_2(dim),
+        num_warps=2,
+    )
