@@ -8,7 +8,6 @@ from annotated_types import Ge, Interval, MinLen
 
 from anaphora.kvcache.config import DEFAULT_MAX_PINNED_SHARE
 from anaphora.kvcache.eviction import DEFAULT_POLICY, EVICTION_POLICIES
-from anaphora.scheduler.config import DEFAULT_TARGET_PREFILL_TOKENS
 
 Panel = Literal["Model", "KV cache", "Scheduler", "Server"]
 
@@ -116,7 +115,7 @@ class ServeSettings:
             "Nobody joins a step that computes so many prompt tokens: first tokens come sooner. 0: any may.",
             "TOKENS",
         ),
-    ] = DEFAULT_TARGET_PREFILL_TOKENS
+    ] = 512
     enable_chunked_prefill: Annotated[bool, Flag("Scheduler", "Compute a long prompt over several steps.")] = True
     max_waiting_requests: Annotated[
         int, Ge(1), Flag("Scheduler", "Requests that may wait; more are answered 503.", "REQUESTS")
