@@ -44,6 +44,7 @@ def test_json_has_the_timing_beside_what_was_there(capsys: pytest.CaptureFixture
     assert latency["sources"] == [REPORT]
     assert latency["max_num_seqs"] == 8
     assert latency["max_num_batched_tokens"] == 2048
+    assert latency["target_prefill_tokens"] == 512
     assert latency["coefficients"]["step_ms"] > 0
     assert len(latency["fit"]["residuals"]) == 23
     for run, untimed in zip(results["runs"], plain["runs"], strict=True):
@@ -69,6 +70,47 @@ def test_a_rate_changes_waiting_and_no_ledger_of_one_after_another(
     assert slow_on["queue_ms"]["p50"] < fast_on["queue_ms"]["p50"]
     assert slow_on["utilisation"] < fast_on["utilisation"]
     assert slow_on["ledger"] == slow["ledger"]
+
+
+def test_nobody_joins_a_step_that_computes_enough(
+    tmp_path: Path, coefficients: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four prompts at once, none of which begins like another."""
+    log = tmp_path / "log.jsonl"
+    prompts = ([first] * 300 for first in range(4))
+    log.write_text("".join(json.dumps({"token_ids": prompt, "timestamp": 0}) + "\n" for prompt in prompts))
+    argv = ["simulate", str(log), "--capacity", "inf", "--latency", coefficients]
+    steps = {}
+    for given in ([], ["0"], ["512"], ["1"]):
+        results = asked(capsys, *argv, *(["--target-prefill-tokens", *given] if given else []))
+        assert results["latency"]["target_prefill_tokens"] == int(given[0] if given else 512)
+        steps[" ".join(given)] = results["runs"][0]["timing"]["on"]["steps"]
+    assert steps == {"": 2, "0": 1, "512": 2, "1": 4}
+
+
+def test_a_request_logs_server_is_simulated_with_its_own_target(
+    tmp_path: Path, coefficients: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = {
+        "kind": "server",
+        "format_version": 1,
+        "content": "digests",
+        "block_size": 16,
+        "num_blocks": 100,
+        "eviction_policy": "lru",
+        "max_num_seqs": 8,
+        "max_num_batched_tokens": 64,
+    }
+    served = {"kind": "served", "arrival_s": 1, "prompt_tokens": 20, "output_tokens": 1, "ledger": {"new": 20}}
+    found = []
+    for own, given in ((None, None), (0, None), (32, None), (32, "0"), (32, "7")):
+        log = tmp_path / "log.jsonl"
+        first = server if own is None else {**server, "target_prefill_tokens": own}
+        log.write_text("".join(json.dumps(row) + "\n" for row in (first, {**served, "block_digests": ["aa"]})))
+        options = [] if given is None else ["--target-prefill-tokens", given]
+        results = asked(capsys, "simulate", str(log), "--capacity", "1x", "--latency", coefficients, *options)
+        found.append(results["latency"]["target_prefill_tokens"])
+    assert found == [0, 0, 32, 0, 7]
 
 
 def test_tables_say_where_the_times_come_from(coefficients: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +166,7 @@ def test_lengths_are_told_where_unknown(tmp_path: Path, coefficients: str, capsy
     [
         (["--rate-scale", "2"], "--rate-scale is about first-token times, which need --latency"),
         (["--max-num-batched-tokens", "8"], "--max-num-batched-tokens is about first-token times"),
+        (["--target-prefill-tokens", "0"], "--target-prefill-tokens is about first-token times"),
         (["--latency", "none.json"], "cannot read the latency file none.json"),
         (["--latency", "nowhere"], "give a report folder of `anaphora bench`"),
         (["--latency", REPORT, "--sample", "0.5"], "with --latency use --first N"),

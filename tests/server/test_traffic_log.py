@@ -77,6 +77,7 @@ def test_a_start_and_a_request(tmp_path: Path, backend: ScriptedBackend) -> None
     start, served = rows_of(path)
     assert (start["kind"], start["content"], start["num_blocks"], start["block_size"]) == ("server", "token-ids", 8, 16)
     assert (start["eviction_policy"], start["max_num_batched_tokens"]) == (EngineConfig().eviction_policy, 2048)
+    assert start["target_prefill_tokens"] == EngineConfig().target_prefill_tokens == 512
     assert served["prompt_token_ids"] == list(PROMPT)
     assert served["output_token_ids"] == [3, 4]
     assert served["ledger"] == {"new": 40}
@@ -211,6 +212,7 @@ def test_files_that_cannot_be_a_log(tmp_path: Path, capsys: pytest.CaptureFixtur
 # -- a replay of a log is what the server measured ---------------------------------------------------------------------
 
 NUM_BLOCKS = 14
+TARGET = 24
 
 
 @contextmanager
@@ -222,7 +224,9 @@ def logging_server(model: Path, path: Path, content: Content, policy: str) -> It
         logs.append(new_log(open_log_file(path), backend, content))
         return LoggedBackend(backend, logs[0])
 
-    with serving(model, wrap=wrap, num_gpu_blocks_override=NUM_BLOCKS, eviction_policy=policy) as server:
+    with serving(
+        model, wrap=wrap, num_gpu_blocks_override=NUM_BLOCKS, eviction_policy=policy, target_prefill_tokens=TARGET
+    ) as server:
         yield server
     logs[0].close()
 
@@ -279,6 +283,7 @@ def test_a_replay_at_the_same_memory_has_the_rate_that_the_server_measured(
     limits = EngineConfig()
     assert results["latency"]["max_num_seqs"] == limits.max_num_seqs
     assert results["latency"]["max_num_batched_tokens"] == 2048
+    assert results["latency"]["target_prefill_tokens"] == served["target_prefill_tokens"] == TARGET
 
 
 def test_a_reset_and_a_new_start_are_new_beginnings(

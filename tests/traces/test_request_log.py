@@ -20,6 +20,7 @@ SERVER = {
     "eviction_policy": "lru",
     "max_num_seqs": 8,
     "max_num_batched_tokens": 64,
+    "target_prefill_tokens": 32,
 }
 
 
@@ -75,9 +76,17 @@ def test_what_the_server_was_and_measured(tmp_path: Path) -> None:
     by = trace.served_by
     assert by is not None
     assert (by.num_blocks, by.block_size, by.eviction_policy, by.num_requests) == (100, 4, "lru", 2)
-    assert (by.max_num_seqs, by.max_num_batched_tokens) == (8, 64)
+    assert (by.max_num_seqs, by.max_num_batched_tokens, by.target_prefill_tokens) == (8, 64, 32)
     assert (by.num_prompt_tokens, by.num_cached_tokens) == (12, 4)
     assert by.num_tokens_by_reason == {"new": 6, **ledger}
+
+
+def test_a_server_of_an_earlier_log_let_anybody_into_its_steps(tmp_path: Path) -> None:
+    before = {name: value for name, value in SERVER.items() if name != "target_prefill_tokens"}
+    earlier, later = read(tmp_path, before, served(4, 1, ["aa"])), read(tmp_path, before, served(4, 1, ["aa"]), SERVER)
+    assert earlier.served_by is not None
+    assert later.served_by is not None
+    assert (earlier.served_by.target_prefill_tokens, later.served_by.target_prefill_tokens) == (0, 32)
 
 
 @pytest.mark.parametrize("content", ["digests", "token-ids"])
@@ -117,6 +126,7 @@ def test_damaged_rows_are_left_out(tmp_path: Path, row: dict[str, Any], reason: 
     ("rows", "message"),
     [
         ([{**SERVER, "format_version": 2}], "format version 2, this release reads 1"),
+        ([{**SERVER, "target_prefill_tokens": -1}], "line 1 .* target_prefill_tokens must be a whole number from 0 on"),
         ([SERVER, served(4, 1, ["aa"]), {**SERVER, "block_size": 8}], "from line 3 on the log has other contents"),
     ],
 )

@@ -16,6 +16,7 @@ from anaphora.cli.simulate_timing import (
     MaxNumBatchedTokensOption,
     MaxNumSeqsOption,
     RateScaleOption,
+    TargetPrefillTokensOption,
     server_of,
     timed,
 )
@@ -99,6 +100,7 @@ def simulate(
     rate_scale: RateScaleOption = None,
     max_num_seqs: MaxNumSeqsOption = None,
     max_num_batched_tokens: MaxNumBatchedTokensOption = None,
+    target_prefill_tokens: TargetPrefillTokensOption = None,
     out: OutOption = None,
 ) -> None:
     """Replay a trace through the engine's own cache core: hit rates and ledgers for any memory and policy.
@@ -121,7 +123,14 @@ def simulate(
     sizes = parse_capacities(",".join(capacity or ()), kv_bytes_per_token)
     if capacity and not sizes:
         raise ConfigError("--capacity names no size: write 10k (blocks), 5%, 2x, 8GiB@MODEL, or inf, or leave it out")
-    server = server_of(latency, rate_scale, max_num_seqs, max_num_batched_tokens, is_sample=sample_fraction != 1)
+    server = server_of(
+        latency,
+        rate_scale=rate_scale,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        target_prefill_tokens=target_prefill_tokens,
+        is_sample=sample_fraction != 1,
+    )
     if out is not None:
         make_folder(out, replaces="runs.csv")
     with collector_paused():

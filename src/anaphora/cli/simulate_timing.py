@@ -46,6 +46,15 @@ MaxNumBatchedTokensOption = Annotated[
         min=1, help="Token budget of one step. Default: as a request log's server, or 2048.", rich_help_panel=_PANEL
     ),
 ]
+TargetPrefillTokensOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="Nobody joins a step that computes so many prompt tokens. 0: any may, as on most servers but ours. "
+        "Default: as a request log's server, or 512.",
+        rich_help_panel=_PANEL,
+    ),
+]
 
 MEASURED_TOKEN_BUDGET = 2048
 """Of the servers that reports are about: what they do not say is taken to be the default."""
@@ -61,24 +70,28 @@ class TimedServer:
     rate_scale: float
     max_num_seqs: int | None
     max_num_batched_tokens: int | None
+    target_prefill_tokens: int | None
 
     def limits(self, served_by: "ServedBy | None") -> "ServerLimits":
         """What is not given is as on the server that wrote the trace, or the default."""
         from anaphora.sim.timed_sweep import ServerLimits
 
         usual = served_by or ServerLimits()
+        target = self.target_prefill_tokens
         return ServerLimits(
             max_num_seqs=self.max_num_seqs or usual.max_num_seqs,
             max_num_batched_tokens=self.max_num_batched_tokens or usual.max_num_batched_tokens,
+            target_prefill_tokens=usual.target_prefill_tokens if target is None else target,
         )
 
 
 def server_of(
     paths: Sequence[Path] | None,
+    *,
     rate_scale: float | None,
     max_num_seqs: int | None,
     max_num_batched_tokens: int | None,
-    *,
+    target_prefill_tokens: int | None,
     is_sample: bool,
 ) -> TimedServer | None:
     """What the options say; ``None`` if nothing is to be simulated in time.
@@ -92,6 +105,7 @@ def server_of(
             "rate_scale": rate_scale,
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max_num_batched_tokens,
+            "target_prefill_tokens": target_prefill_tokens,
         }
         idle = [name for name, value in given.items() if value is not None]
         if idle:
@@ -108,6 +122,7 @@ def server_of(
         rate_scale=1.0 if rate_scale is None else rate_scale,
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
+        target_prefill_tokens=target_prefill_tokens,
     )
 
 
@@ -171,5 +186,6 @@ def _latency_json(server: TimedServer, limits: "ServerLimits") -> dict[str, Any]
         "fit": None if server.fit is None else server.fit.to_json(),
         "max_num_seqs": limits.max_num_seqs,
         "max_num_batched_tokens": limits.max_num_batched_tokens,
+        "target_prefill_tokens": limits.target_prefill_tokens,
         "rate_scale": server.rate_scale,
     }

@@ -81,6 +81,7 @@ class RowMaker:
             "eviction_policy": config.eviction_policy,
             "max_num_seqs": config.max_num_seqs,
             "max_num_batched_tokens": config.max_num_batched_tokens or DEFAULT_MAX_NUM_BATCHED_TOKENS,
+            "target_prefill_tokens": config.target_prefill_tokens,
         }
 
     def served(self, served: Served) -> dict[str, Any]:

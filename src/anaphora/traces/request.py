@@ -76,6 +76,8 @@ class ServedBy:
     eviction_policy: str
     max_num_seqs: int
     max_num_batched_tokens: int
+    target_prefill_tokens: int
+    """Nobody was let into a step that computed so many prompt tokens; 0: anybody was."""
     num_requests: int
     num_tokens_by_reason: Mapping[str, int]
 

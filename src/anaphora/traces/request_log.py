@@ -61,6 +61,7 @@ class RequestLogReader:
             eviction_policy=self._server["eviction_policy"],
             max_num_seqs=self._server["max_num_seqs"],
             max_num_batched_tokens=self._server["max_num_batched_tokens"],
+            target_prefill_tokens=self._server["target_prefill_tokens"],
             num_requests=self._num_requests,
             num_tokens_by_reason=dict(self._ledger),
         )
@@ -84,7 +85,7 @@ class RequestLogReader:
             raise TraceError(
                 f"the request log has format version {value.get('format_version')}, this release reads {FORMAT_VERSION}"
             )
-        before, self._server = self._server, value
+        before, self._server = self._server, {**value, "target_prefill_tokens": _target_of(value, line)}
         if before is None:
             return
         if (before["content"], before["block_size"]) != (value["content"], value["block_size"]):
@@ -136,3 +137,11 @@ class RequestLogReader:
     def _new_number(self) -> int:
         self._num_unnamed += 1
         return self._num_unnamed
+
+
+def _target_of(value: dict[str, Any], line: int) -> int:
+    """Servers of earlier logs, which do not name it, let anybody into a step that had room."""
+    try:
+        return get_count(value, "target_prefill_tokens") or 0
+    except ValueError as error:
+        raise TraceError(f"line {line} of the request log: {error}") from None
