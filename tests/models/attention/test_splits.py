@@ -8,47 +8,66 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anaphora.engine.gpu.buckets import TOKEN_BUCKETS, bucket_of
-from anaphora.models.attention.splits import split_keys
-from anaphora.models.attention.tiles import AMPERE, HOPPER, StepShape, step_shapes, tile_config, tile_configs
+from anaphora.models.attention.splits import count_splits
+from anaphora.models.attention.tiles import (
+    AMPERE,
+    HOPPER,
+    StepShape,
+    TileConfig,
+    step_shapes,
+    tile_config,
+    tile_configs,
+)
 from anaphora.models.attention.waves import split_into_waves
 from anaphora.models.batch import SequenceSpan
 
 DECODE = HOPPER["decode"]
 
 
-def pieces(lengths: list[int], num_programs: int = 132, num_kv_heads: int = 4) -> list[int]:
-    rows = np.full(len(lengths), 7)
-    return split_keys(np.array(lengths, dtype=np.int64), rows, DECODE, num_kv_heads, num_programs)
+def splits(
+    lengths: list[int], num_programs: int = 132, num_kv_heads: int = 4, config: TileConfig = DECODE, num_rows: int = 7
+) -> list[int]:
+    rows = np.full(len(lengths), num_rows)
+    found = count_splits(np.array(lengths, dtype=np.int64), rows, config, num_kv_heads, num_programs)
+    return [int(number) for number in found]
 
 
 def test_one_long_request_is_spread_over_all_programs() -> None:
-    assert pieces([32768]) == [1024]  # 32 splits of 4 heads on 132 programs
+    assert splits([32768]) == [32]  # of 4 heads on 132 programs, and with 33 the longest would be no shorter
 
 
 def test_requests_enough_to_fill_the_gpu_are_not_cut() -> None:
-    assert pieces([4096] * 33) == [4096] * 33
+    assert splits([4096] * 33) == [1] * 33
 
 
 def test_a_short_request_beside_a_long_one_is_left_whole() -> None:
-    assert pieces([32768, 100])[1] == 128
+    assert splits([32768, 100])[1] == 1
+
+
+def test_what_is_shared_fills_one_round_whatever_is_left_for_another() -> None:
+    tails = [32 + 2 * index for index in range(64)]
+    found = splits([4096] * 7 + tails, num_programs=264, config=HOPPER["extend"], num_rows=64)
+    assert found[:7] == [9] * 7  # 7 tiles of 4 heads: 252 of 264 programs
+    assert sum(found[7:]) * 4 <= 264 + 12
 
 
 def test_a_fixed_split_is_kept_whatever_the_step_holds() -> None:
-    fixed = replace(DECODE, fixed_split=256)
-    assert split_keys(np.array([5, 5000]), np.array([7, 7]), fixed, 4, 132) == [256, 256]
+    assert splits([5, 5000], config=replace(DECODE, fixed_split=256)) == [1, 20]
 
 
 def test_nothing_is_cut_into_nothing() -> None:
-    assert pieces([]) == []
+    assert splits([]) == []
 
 
 @given(st.lists(st.integers(1, 40000), min_size=1, max_size=30), st.integers(1, 300), st.sampled_from([1, 2, 8]))
-def test_splits_are_whole_tiles_and_equal_for_equal_lengths(lengths: list[int], programs: int, heads: int) -> None:
-    found = pieces([*lengths, lengths[0]], programs, heads)
-    assert found[0] == found[-1]
-    for length, piece in zip(lengths, found, strict=False):
-        assert piece % DECODE.columns == 0
-        assert piece < length + DECODE.columns
+def test_splits_are_no_smaller_than_tiles_and_equal_for_equal_lengths(
+    lengths: list[int], programs: int, heads: int
+) -> None:
+    for config in (DECODE, HOPPER["extend"]):
+        found = splits([*lengths, lengths[0]], programs, heads, config)
+        assert found[0] == found[-1]
+        for length, number in zip(lengths, found, strict=False):
+            assert 1 <= number <= -(-length // config.columns)
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from anaphora.models.attention.sharing import SharedRun
-from anaphora.models.attention.splits import split_keys
+from anaphora.models.attention.splits import count_splits
 from anaphora.models.attention.tiles import TileConfig
 from anaphora.models.batch import SequenceSpan
 
 IntArray = npt.NDArray[np.int32]
 LongArray = npt.NDArray[np.int64]
 TASK_WORDS = 8
-"""Words of a task: first row of its queries in the flat batch, or ``-1 - place`` if they are listed from ``place`` on;
-their number; first key; end of keys; where block 0 of its request would stand in the array of work; how many parts its
-queries have before it; end of the keys that its first query sees, the next seeing one more; one is spare."""
+"""Words of a task: its first query row, a token of the flat batch having as many as query heads share a KV head, or
+``-1 - row`` if its tokens are listed, ``row`` counting those of the list; number of rows; first key; end of keys; where
+block 0 of its request would stand in the array of work; how many parts its queries have before it; end of the keys that
+its first query sees, the next token seeing one more; one is spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class TaskPlan:
 
 
 FIRST, COUNT, START, END, TABLE, SEEN_BY_FIRST, OWNER = range(7)
-"""Rows of an array of segments, queries and keys to be cut into tasks: the first query and their number as in a task;
+"""Rows of an array of segments, queries and keys to be cut into tasks: first query row and number of rows as in a task;
 keys ``[start, end)``; table as in a task; end of the keys that the first query sees; and a request that has these
 queries: the parts before the segment are the parts it has so far."""
 
@@ -94,11 +95,11 @@ class TaskBuilder:
         """Cut the segments into tasks and number the parts of every query."""
         segments = np.concatenate(self._segments, axis=1)
         lengths = segments[END] - segments[START]
-        split = split_keys(lengths, segments[COUNT] * self._group, self._config, num_kv_heads, num_programs)
-        pieces = np.array(split, dtype=np.int64)
-        num_parts = -(-lengths // pieces)
+        num_parts = count_splits(lengths, segments[COUNT], self._config, num_kv_heads, num_programs)
         num_before = self._num_parts_before(segments[OWNER], num_parts)
-        tasks = _cut(segments, pieces, num_parts, num_before)
+        tasks = _cut(segments, num_parts, num_before, self._config)
+        if self._config.programs_per_sm == 2:
+            tasks = tasks[_one_long_one_short(len(tasks), num_programs // num_kv_heads)]
         return TaskPlan(
             self._config,
             len(tasks),
@@ -108,20 +109,25 @@ class TaskBuilder:
         )
 
     def _shared_segments(self, run: SharedRun) -> LongArray:
-        """Of one shared run: tiles of its members' queries, which are listed, as they may be far apart."""
+        """Of one shared run: tiles of its members' queries, which are listed, as they may be far apart.
+
+        Tiles are full but for the last: a token's heads may be in two of them. 64 tokens of 7 heads are 7 tiles of 64
+        rows, not 8 with a token alone in the last.
+        """
         members = list(run.members)
         lengths = self._query_len[members]
-        rows = self._query_start[members].repeat(lengths) + _ordinals(lengths)
-        self._tokens.append(rows)
-        first = np.arange(0, len(rows), self._tokens_per_tile)
+        tokens = self._query_start[members].repeat(lengths) + _ordinals(lengths)
+        self._tokens.append(tokens)
+        num_rows = len(tokens) * self._group
+        first = np.arange(0, num_rows, self._config.rows)
         segments = np.empty((7, len(first)), dtype=np.int64)
-        segments[FIRST] = -1 - self._num_listed - first
-        segments[COUNT] = np.minimum(self._tokens_per_tile, len(rows) - first)
+        segments[FIRST] = -1 - self._num_listed * self._group - first
+        segments[COUNT] = np.minimum(self._config.rows, num_rows - first)
         segments[START] = run.start * self._block_size
         segments[END] = segments[SEEN_BY_FIRST] = run.end * self._block_size
         segments[TABLE] = self._list_blocks(members[:1], np.array([run.start]), np.array([run.end]))
         segments[OWNER] = members[0]
-        self._num_listed += len(rows)
+        self._num_listed += len(tokens)
         return segments
 
     def _own_segments(self, num_shared: LongArray) -> LongArray:
@@ -132,8 +138,9 @@ class TaskBuilder:
         first = _ordinals(num_tiles) * self._tokens_per_tile
         query_len = self._query_len[owner]
         segments = np.empty((7, len(owner)), dtype=np.int64)
-        segments[FIRST] = self._query_start[owner] + first
-        segments[COUNT] = count = np.minimum(self._tokens_per_tile, query_len - first)
+        count = np.minimum(self._tokens_per_tile, query_len - first)
+        segments[FIRST] = (self._query_start[owner] + first) * self._group
+        segments[COUNT] = count * self._group
         segments[START] = num_shared[owner] * self._block_size
         segments[SEEN_BY_FIRST] = seen = self._kv_len[owner] - query_len + first + 1
         segments[END] = seen + count - 1
@@ -167,7 +174,7 @@ class TaskBuilder:
     def _part_starts(self, segments: LongArray, num_parts: LongArray) -> IntArray:
         """``num_parts``: those of each segment and before it, which for the requests' own are all."""
         own = sum(num_segments for _, num_segments in self._runs)
-        first, count = segments[FIRST, own:], segments[COUNT, own:]
+        first, count = segments[[FIRST, COUNT], own:] // self._group
         num_parts_of = np.zeros(self._num_tokens, dtype=np.int64)
         num_parts_of[first.repeat(count) + _ordinals(count)] = num_parts[own:].repeat(count)
         num_parts_of[num_parts_of == 1] = 0
@@ -176,12 +183,18 @@ class TaskBuilder:
         return starts
 
 
-def _cut(segments: LongArray, pieces: LongArray, num_parts: LongArray, num_before: LongArray) -> IntArray:
-    """Tasks of ``pieces`` keys, ``[N, TASK_WORDS]``, the longest first: none is left alone at the end."""
-    of = np.arange(len(pieces)).repeat(num_parts)
-    nth, size, picked = _ordinals(num_parts), pieces[of], segments[:, of]
-    start = picked[START] + nth * size
-    end = np.minimum(start + size, picked[END])
+def _cut(segments: LongArray, num_parts: LongArray, num_before: LongArray, config: TileConfig) -> IntArray:
+    """Tasks of whole tiles of keys, as equal as can be, ``[N, TASK_WORDS]``, the longest first: none is left alone at
+    the end."""
+    of = np.arange(len(num_parts)).repeat(num_parts)
+    nth, count, picked = _ordinals(num_parts), num_parts[of], segments[:, of]
+    if config.fixed_split:
+        ends_before, ends = nth * config.fixed_split, (nth + 1) * config.fixed_split
+    else:
+        num_tiles = -(-(picked[END] - picked[START]) // config.columns)
+        ends_before, ends = (config.columns * (number * num_tiles // count) for number in (nth, nth + 1))
+    start = picked[START] + ends_before
+    end = np.minimum(picked[START] + ends, picked[END])
     tasks = np.empty((len(of), TASK_WORDS), dtype=np.int32)
     tasks[:, 0:2] = picked[FIRST : COUNT + 1].T
     tasks[:, 2], tasks[:, 3] = start, end
@@ -190,6 +203,19 @@ def _cut(segments: LongArray, pieces: LongArray, num_parts: LongArray, num_befor
     tasks[:, 6], tasks[:, 7] = picked[SEEN_BY_FIRST], 0
     longest_first: IntArray = tasks[(start - end).argsort(kind="stable")]
     return longest_first
+
+
+def _one_long_one_short(num_tasks: int, num_places: int) -> LongArray:
+    """An order of tasks of which the longest stand first: every second program does its own in the reverse order.
+
+    ``num_places`` tasks are begun at once; a multiprocessor gets one from each half of them. Two long tasks there would
+    wait for each other's memory and tensor cores, and two short ones for their own latency.
+    """
+    task = np.arange(num_tasks)
+    place, nth = task % num_places, task // num_places
+    num_rounds = (num_tasks - place + num_places - 1) // num_places
+    order: LongArray = np.where(place < num_places // 2, task, place + (num_rounds - 1 - nth) * num_places)
+    return order
 
 
 def _ordinals(counts: LongArray) -> LongArray:

@@ -22,6 +22,8 @@ class TileConfig:
     """What starting a task costs, as keys that would be met in that time."""
     row_keys: float = 1.0
     """What storing and joining one row of a task costs, likewise."""
+    few_rows: int = 0
+    """Rows of the tile of a task that has no more. 0: every task has a tile of ``rows``."""
     fixed_split: int = 0
     """Keys of every split, at fixed positions. 0: as many splits as fill the GPU."""
 
@@ -29,7 +31,9 @@ class TileConfig:
 HOPPER = {
     "decode": TileConfig(rows=16, columns=128, num_warps=4, num_stages=3, programs_per_sm=1, task_keys=300),
     "hit": TileConfig(rows=64, columns=64, num_warps=4, num_stages=3, programs_per_sm=1, task_keys=200),
-    "extend": TileConfig(rows=64, columns=64, num_warps=4, num_stages=3, programs_per_sm=2, task_keys=200, row_keys=2),
+    "extend": TileConfig(
+        rows=64, few_rows=16, columns=64, num_warps=4, num_stages=3, programs_per_sm=2, task_keys=200, row_keys=2
+    ),
     "prefill": TileConfig(rows=128, columns=64, num_warps=8, num_stages=3, programs_per_sm=1, task_keys=200),
 }
 """Measured on an H200 (``benchmarks/gpu/tune.py``). ``decode``: tiles of a few queries; ``hit``: one request's few
@@ -73,10 +77,12 @@ def tile_config(
 ) -> TileConfig:
     """The sizes for a step.
 
-    With ``batch_invariant`` every step has the same: what a query gets depends on its own request and position alone.
+    With ``batch_invariant`` every step has the same: what a query gets depends on its own request and position alone,
+    and not on how many queries its tile has.
     """
-    name = "extend" if batch_invariant else _name(configs, shape)
-    config = replace(configs[name], fixed_split=FIXED_SPLIT if batch_invariant else 0)
+    config = configs["extend" if batch_invariant else _name(configs, shape)]
+    if batch_invariant:
+        config = replace(config, fixed_split=FIXED_SPLIT, few_rows=0)
     return replace(config, rows=min(config.rows, 64), columns=32, num_stages=2) if is_float32 else config
 
 

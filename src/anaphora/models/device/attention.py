@@ -75,19 +75,21 @@ class PlainAttention:
         parts: list[list[tuple[int, torch.Tensor, torch.Tensor]]] = [[] for _ in range(len(queries))]
         num_words = int(tasks.num_tasks) * TASK_WORDS
         for words in tasks.work[:num_words].view(-1, TASK_WORDS).tolist():
-            first, num_tokens, start, end, table, ordinal = words[:6]
-            place = -1 - first
-            listed = tasks.tokens[place : place + num_tokens].long() if first < 0 else None
-            rows = torch.arange(first, first + num_tokens, device=queries.device) if listed is None else listed
+            first, num_rows, start, end, table, ordinal = words[:6]
+            row = first if first >= 0 else -1 - first
+            places = torch.arange(row // self._group, -(-(row + num_rows) // self._group), device=queries.device)
+            tokens = places if first >= 0 else tasks.tokens[places].long()
             keys = torch.arange(start, end, device=queries.device)
             slots = tasks.work[table + keys // self._block_size].long() * self._block_size + keys % self._block_size
-            hidden = keys[None, :] > tasks.positions[rows].long()[:, None]
-            mixed, lse = self._attend(queries[rows], cache[:, :, slots], hidden)
-            for index, row in enumerate(rows.tolist()):
-                parts[row].append((ordinal, mixed[index], lse[index]))
-        for row, of_row in enumerate(parts):
-            if of_row:  # none: padding
-                out[row] = _joined([part[1:] for part in sorted(of_row, key=lambda part: part[0])])
+            hidden = keys[None, :] > tasks.positions[tokens].long()[:, None]
+            mixed, lse = self._attend(queries[tokens], cache[:, :, slots], hidden)
+            of_heads = places[:, None] * self._group + torch.arange(lse.shape[1], device=queries.device) % self._group
+            lse = lse.masked_fill((of_heads < row) | (of_heads >= row + num_rows), -torch.inf)  # another task's
+            for index, token in enumerate(tokens.tolist()):
+                parts[token].append((ordinal, mixed[index], lse[index]))
+        for token, of_token in enumerate(parts):
+            if of_token:  # none: padding
+                out[token] = _joined([part[1:] for part in sorted(of_token, key=lambda part: part[0])])
 
     def _attend(
         self, queries: torch.Tensor, cached: torch.Tensor, hidden: torch.Tensor

@@ -84,6 +84,7 @@ def attend(
         PADDED=padded,
         BLOCK_SIZE=block_size,
         ROWS=config.rows,
+        FEW_ROWS=config.few_rows,
         COLUMNS=config.columns,
         PRECISION="ieee" if queries.dtype is torch.float32 else "tf32",
         EARLY=early,

@@ -48,68 +48,102 @@ def _meet(
 
 
 @triton.jit
+def _attend_task(
+    task, kv_head, queries, cache, work, task_tokens, part_start, parts, part_lse, out, scale, num_slots,
+    NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr, BLOCK_SIZE: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr, IS_SHORT: tl.constexpr,
+):  # fmt: skip
+    """A task and a KV head. A tile's rows: the ``GROUP`` query heads of each token, as many rows as the task has."""
+    NUM_HEADS: tl.constexpr = NUM_KV_HEADS * GROUP
+    dim = tl.arange(0, PADDED)
+    row = tl.arange(0, ROWS)
+    first_row, num_rows = tl.load(task), tl.load(task + 1)
+    start, end = tl.load(task + 2), tl.load(task + 3)
+    table = work + tl.load(task + 4)  # where block 0 would be: only entries from start on are read
+    ordinal, seen_by_first = tl.load(task + 5), tl.load(task + 6)
+    active = row < num_rows
+    is_listed = first_row + 0 * row < 0  # tokens of several requests; else neighbouring ones of one
+    first_row = tl.where(first_row < 0, -1 - first_row, first_row)
+    place = (first_row + row) // GROUP
+    listed = tl.load(task_tokens + place, mask=active & is_listed, other=0)
+    token = tl.where(is_listed, listed, place)
+    position = seen_by_first - 1 + place - first_row // GROUP  # of queries that see all keys of the task, any that does
+    first_part = tl.load(part_start + token, mask=active, other=0)
+    next_part = tl.load(part_start + token + 1, mask=active, other=0)
+    head = kv_head * GROUP + (first_row + row) % GROUP
+    at = (token.to(tl.int64) * NUM_HEADS + head)[:, None] * DIM + dim[None, :]
+    used = active[:, None] & (dim < DIM)[None, :]
+    query = tl.load(queries + at, mask=used, other=0.0)
+    keys = cache + kv_head.to(tl.int64) * num_slots * DIM
+    values = keys + (num_slots * DIM).to(tl.int64) * NUM_KV_HEADS
+    largest = tl.full([ROWS], float("-inf"), tl.float32)
+    total = tl.zeros([ROWS], tl.float32)
+    mixed = tl.zeros([ROWS, PADDED], tl.float32)
+    # before the middle no key is hidden from any query; with few keys one loop is sooner at its end than two
+    middle = start + tl.maximum(tl.minimum(end, seen_by_first) - start, 0) // COLUMNS * COLUMNS
+    if IS_SHORT:
+        middle = start
+    key = tl.arange(0, COLUMNS)
+    # blocks are read one tile ahead: so the compiler keeps several tiles of keys and values in flight
+    block = tl.load(table + (start + key) // BLOCK_SIZE, mask=start + key < end, other=0)
+    for column in range(start, middle, COLUMNS):
+        ahead = column + COLUMNS + key
+        next_block = tl.load(table + ahead // BLOCK_SIZE, mask=ahead < end, other=0)
+        largest, total, mixed = _meet(
+            query, largest, total, mixed, keys, values, block, column, end, position, scale,
+            DIM, PADDED, BLOCK_SIZE, COLUMNS, False, PRECISION,
+        )  # fmt: skip
+        block = next_block
+    for column in range(middle, end, COLUMNS):
+        if ROWS > 16 or IS_SHORT:
+            ahead = column + COLUMNS + key
+            next_block = tl.load(table + ahead // BLOCK_SIZE, mask=ahead < end, other=0)
+        else:  # the registers are taken
+            block = tl.load(table + (column + key) // BLOCK_SIZE, mask=column + key < end, other=0)
+            next_block = block
+        largest, total, mixed = _meet(
+            query, largest, total, mixed, keys, values, block, column, end, position, scale,
+            DIM, PADDED, BLOCK_SIZE, COLUMNS, True, PRECISION,
+        )  # fmt: skip
+        block = next_block
+    nothing = total == 0.0
+    result = mixed / tl.where(nothing, 1.0, total)[:, None]
+    is_only = (next_part == first_part)[:, None]
+    tl.store(out + at, result.to(out.dtype.element_ty), mask=used & is_only)
+    part = (first_part + ordinal).to(tl.int64) * NUM_HEADS + head
+    tl.store(parts + part[:, None] * DIM + dim[None, :], result, mask=used & (is_only == 0))
+    lse = tl.where(nothing, float("-inf"), largest * scale + tl.log2(tl.where(nothing, 1.0, total)))
+    tl.store(part_lse + part, lse, mask=active & (next_part != first_part))
+
+
+@triton.jit
 def attend_kernel(
     queries, cache, work, num_tasks, task_tokens, part_start, parts, part_lse, out,
     scale, num_slots,
     NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr, BLOCK_SIZE: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr, EARLY: tl.constexpr,
+    ROWS: tl.constexpr, FEW_ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """Programs walk over the pairs of a task and a KV head. A tile's rows: the ``GROUP`` query heads of each token."""
-    NUM_HEADS: tl.constexpr = NUM_KV_HEADS * GROUP
-    dim = tl.arange(0, PADDED)
-    row = tl.arange(0, ROWS)
+    """Programs walk over the pairs of a task and a KV head. Tasks of up to ``FEW_ROWS`` rows (0: none) have tiles of so
+    many: they are sooner there."""
     wait(EARLY)
     for item in range(tl.program_id(0), tl.load(num_tasks) * NUM_KV_HEADS, tl.num_programs(0)):
         task = work + (item // NUM_KV_HEADS) * 8  # TASK_WORDS of the plan
         kv_head = item % NUM_KV_HEADS
-        first_token, num_tokens = tl.load(task), tl.load(task + 1)
-        start, end = tl.load(task + 2), tl.load(task + 3)
-        table = work + tl.load(task + 4)  # where block 0 would be: only entries from start on are read
-        ordinal, seen_by_first = tl.load(task + 5), tl.load(task + 6)
-        active = row < num_tokens * GROUP
-        place = first_token + row // GROUP
-        is_listed = first_token + 0 * row < 0  # rows of several requests; else neighbouring rows of one
-        listed = tl.load(task_tokens - 1 - first_token + row // GROUP, mask=active & is_listed, other=0)
-        token = tl.where(is_listed, listed, place)
-        position = seen_by_first - 1 + row // GROUP  # of queries that see all keys of the task, any that does
-        first_part = tl.load(part_start + token, mask=active, other=0)
-        next_part = tl.load(part_start + token + 1, mask=active, other=0)
-        head = kv_head * GROUP + row % GROUP
-        at = (token.to(tl.int64) * NUM_HEADS + head)[:, None] * DIM + dim[None, :]
-        used = active[:, None] & (dim < DIM)[None, :]
-        query = tl.load(queries + at, mask=used, other=0.0)
-        keys = cache + kv_head.to(tl.int64) * num_slots * DIM
-        values = keys + (num_slots * DIM).to(tl.int64) * NUM_KV_HEADS
-        largest = tl.full([ROWS], float("-inf"), tl.float32)
-        total = tl.zeros([ROWS], tl.float32)
-        mixed = tl.zeros([ROWS, PADDED], tl.float32)
-        # before the middle no key is hidden from any query
-        middle = start + tl.maximum(tl.minimum(end, seen_by_first) - start, 0) // COLUMNS * COLUMNS
-        key = tl.arange(0, COLUMNS)
-        block = tl.load(table + (start + key) // BLOCK_SIZE, mask=start + key < end, other=0)
-        for column in range(start, middle, COLUMNS):
-            ahead = column + COLUMNS + key
-            # read one tile ahead: so the compiler keeps several tiles of keys and values in flight
-            next_block = tl.load(table + ahead // BLOCK_SIZE, mask=ahead < end, other=0)
-            largest, total, mixed = _meet(
-                query, largest, total, mixed, keys, values, block, column, end, position, scale,
-                DIM, PADDED, BLOCK_SIZE, COLUMNS, False, PRECISION,
+        if FEW_ROWS == 0:
+            _attend_task(
+                task, kv_head, queries, cache, work, task_tokens, part_start, parts, part_lse, out, scale, num_slots,
+                NUM_KV_HEADS, GROUP, DIM, PADDED, BLOCK_SIZE, ROWS, COLUMNS, PRECISION, False,
             )  # fmt: skip
-            block = next_block
-        for column in range(middle, end, COLUMNS):
-            block = tl.load(table + (column + key) // BLOCK_SIZE, mask=column + key < end, other=0)
-            largest, total, mixed = _meet(
-                query, largest, total, mixed, keys, values, block, column, end, position, scale,
-                DIM, PADDED, BLOCK_SIZE, COLUMNS, True, PRECISION,
+        elif tl.load(task + 1) <= FEW_ROWS:
+            _attend_task(
+                task, kv_head, queries, cache, work, task_tokens, part_start, parts, part_lse, out, scale, num_slots,
+                NUM_KV_HEADS, GROUP, DIM, PADDED, BLOCK_SIZE, FEW_ROWS, COLUMNS, PRECISION, True,
             )  # fmt: skip
-        nothing = total == 0.0
-        result = mixed / tl.where(nothing, 1.0, total)[:, None]
-        is_only = (next_part == first_part)[:, None]
-        tl.store(out + at, result.to(out.dtype.element_ty), mask=used & is_only)
-        part = (first_part + ordinal).to(tl.int64) * NUM_HEADS + head
-        tl.store(parts + part[:, None] * DIM + dim[None, :], result, mask=used & (is_only == 0))
-        lse = tl.where(nothing, float("-inf"), largest * scale + tl.log2(tl.where(nothing, 1.0, total)))
-        tl.store(part_lse + part, lse, mask=active & (next_part != first_part))
+        else:
+            _attend_task(
+                task, kv_head, queries, cache, work, task_tokens, part_start, parts, part_lse, out, scale, num_slots,
+                NUM_KV_HEADS, GROUP, DIM, PADDED, BLOCK_SIZE, ROWS, COLUMNS, PRECISION, False,
+            )  # fmt: skip
 
 
 @triton.jit
