@@ -33,11 +33,14 @@ Spec = tuple[str, Any, str, dict[str, Any], int, int]
 def specs(capability: int) -> Iterator[Spec]:
     """All kernels; attention with every size that this architecture uses, heads of 128 elements and of others."""
     early: dict[str, Any] = {"EARLY": capability >= 90}
-    sizes = {(c.rows, c.columns, c.num_warps, c.num_stages) for c in tile_configs(divmod(capability, 10)).values()}
-    for rows, columns, num_warps, num_stages in sorted(sizes):
+    sizes = {
+        (c.rows, c.few_rows, c.columns, c.num_warps, c.num_stages)
+        for c in tile_configs(divmod(capability, 10)).values()
+    }
+    for rows, few_rows, columns, num_warps, num_stages in sorted(sizes):
         for dim in (64, 96, 128) if capability == 86 else (128,):
             constants = QWEN | {"DIM": dim, "PADDED": 64 if dim == 64 else 128, "PRECISION": "tf32"}
-            constants |= {"ROWS": rows, "COLUMNS": columns} | early
+            constants |= {"ROWS": rows, "FEW_ROWS": few_rows, "COLUMNS": columns} | early
             types = "*bf16 *bf16 *i32 *i32 *i32 *i32 *fp32 *fp32 *bf16 fp32 i32"
             yield f"attend {rows} {dim}", paged_attention.attend_kernel, types, constants, num_warps, num_stages
     join = {"NUM_HEADS": 28, "DIM": 128, "PADDED": 128, "STEP": 32} | early
@@ -57,7 +60,7 @@ def specs(capability: int) -> Iterator[Spec]:
     for parts, kind in ((1, "*bf16"), (2, "*fp32")):
         constants = heads | early | {"PARTS": parts}
         yield f"rotate_and_cache {parts}", rotary.rotate_and_cache_kernel, f"{kind} {types}", constants, 2, 3
-    yield from skinny_specs(early)
+    yield from skinny_specs(early, hopper=capability >= 90)
     tile = {"ROWS": linear.ROWS, "COLUMNS": linear.COLUMNS, "DEPTH": linear.DEPTH, "HAS_BIAS": True}
     types = "*bf16 *bf16 *bf16 *bf16 i32 i32 i32"
     yield "linear", linear.linear_kernel, types, tile | {"PRECISION": "tf32"}, 4, 4
@@ -68,11 +71,12 @@ def specs(capability: int) -> Iterator[Spec]:
     yield "merge_argmax", tokens.merge_argmax_kernel, "*fp32 *i32 *i32 i32", {"PADDED": 64}, 1, 3
 
 
-def skinny_specs(early: dict[str, Any]) -> Iterator[Spec]:
+def skinny_specs(early: dict[str, Any], *, hopper: bool) -> Iterator[Spec]:
     """Products of few rows: of one row and of many, in parts and gated."""
     for rows in (8, skinny.MAX_ROWS):
         for gated in (False, True):
-            sizes = skinny.sizes_for(rows, 2 * 3584, 18944, num_sms=100, gated=gated)
+            sizes = skinny.sizes_for(rows, 2 * 3584, 18944, num_sms=100, hopper=hopper, gated=gated)
+            assert sizes is not None
             tile: dict[str, Any] = {
                 "ROWS": rows,
                 "COLUMNS": sizes.columns,

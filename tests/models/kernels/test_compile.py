@@ -14,7 +14,7 @@ from tests.models.kernels import interpreter  # noqa: F401  # skips where there 
 PROGRAM = Path(__file__).with_name("compile_all.py")
 SHARED_LIMIT = {80: 163 << 10, 86: 99 << 10, 89: 99 << 10, 90: 227 << 10}
 """Bytes of shared memory that one program may have (CUDA C++ Programming Guide, technical specifications)."""
-SPILLED_LIMIT = {80: 0, 86: 0, 89: 0, 90: 192}
+SPILLED_LIMIT = {80: 0, 86: 0, 89: 0, 90: 224}
 """Bytes a thread. On Hopper the measured best sizes spill some values around their loops."""
 REDUCTION_LIMIT = {"rotations": 32}
 """Bytes a thread. A large angle is reduced through a small table, which some versions of Triton keep there."""

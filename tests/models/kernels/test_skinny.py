@@ -18,7 +18,7 @@ SIZES = SkinnySizes(columns=16, depth=16, num_stages=2, num_parts=3)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of which several fit into small matrices."""
 
-    def sizes(*shape: int, num_sms: int, gated: bool) -> SkinnySizes:
+    def sizes(*shape: int, num_sms: int, hopper: bool, gated: bool) -> SkinnySizes:
         return SkinnySizes(SIZES.columns, SIZES.depth, SIZES.num_stages, 1 if gated else SIZES.num_parts)
 
     monkeypatch.setattr(skinny, "sizes_for", sizes)
@@ -82,15 +82,31 @@ def test_rotary_adds_parts_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "num_parts"),
+    ("shape", "hopper", "columns", "num_parts"),
     [
-        ((1, 3584, 3584), 2),
-        ((1, 3584, 18944), 4),
-        ((64, 3584, 18944), 4),
-        ((64, 4608, 3584), 2),
-        ((1, 152064, 3584), 1),
+        ((1, 3584, 3584), True, 64, 2),
+        ((1, 3584, 18944), True, 64, 4),
+        ((48, 4608, 3584), True, 64, 2),
+        ((64, 3584, 18944), True, 128, 4),
+        ((64, 3584, 18944), False, 64, 4),
+        ((64, 4608, 3584), True, 64, 2),
+        ((1, 152064, 3584), True, 64, 1),
     ],
 )
-def test_deep_and_narrow_products_are_split(shape: tuple[int, int, int], num_parts: int) -> None:
-    assert sizes_for(*shape, num_sms=132, gated=False).num_parts == num_parts
-    assert sizes_for(*shape, num_sms=132, gated=True).num_parts == 1
+def test_deep_and_narrow_products_are_split(
+    shape: tuple[int, int, int], hopper: bool, columns: int, num_parts: int
+) -> None:
+    sizes = sizes_for(*shape, num_sms=132, hopper=hopper, gated=False)
+    assert sizes is not None
+    assert (sizes.columns, sizes.num_parts) == (columns, num_parts)
+    gated = sizes_for(*shape, num_sms=132, hopper=hopper, gated=True)
+    assert gated is not None
+    assert (gated.columns, gated.num_parts) == (128 if hopper and shape[0] == 64 else 64, 1)
+
+
+def test_a_product_too_small_for_wide_tiles_goes_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sizes_for(64, 3584, 3584, num_sms=132, hopper=True, gated=False) is None
+    monkeypatch.setattr(skinny, "sizes_for", lambda *shape, **gpu: None)
+    product, weight, _ = made(16, 32)
+    x = torch.randn(64, 32).half()
+    torch.testing.assert_close(product.parts(x, early=False), functional.linear(x, weight.half()))

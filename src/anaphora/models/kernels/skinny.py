@@ -93,20 +93,31 @@ MAX_ROWS = 64
 """With more, reading weights is no longer all that a product costs: the library's are then as fast."""
 AHEAD = 1
 NUM_WARPS = 4
-COLUMNS = 64
 MAX_PART_DEPTH = 6144
 """Inputs of a part from which on two parts are faster."""
 
 
-def sizes_for(num_rows: int, num_columns: int, depth: int, *, num_sms: int, gated: bool) -> SkinnySizes:
-    """The sizes for ``num_rows`` rows on a GPU of ``num_sms`` multiprocessors. Measured on an H200
-    (``benchmarks/gpu/products.py``)."""
+def sizes_for(
+    num_rows: int, num_columns: int, depth: int, *, num_sms: int, hopper: bool, gated: bool
+) -> SkinnySizes | None:
+    """The sizes for ``num_rows`` rows on a GPU of ``num_sms`` multiprocessors; ``None``: the library is faster.
+
+    Measured on an H200 (``benchmarks/gpu/products.py``). Every tile of columns reads all rows, which comes to as much
+    as the weights where a tile has no more columns than there are rows: the largest products of many rows have wider
+    tiles, where shared memory has room for them. One too small to fill the GPU is then better off with the library.
+    """
+    are_many = hopper and num_rows > 56
+    columns = 128 if are_many and (gated or depth > MAX_PART_DEPTH) else 64
     if gated:  # its parts could not be added up before the gate
-        return SkinnySizes(COLUMNS, 64, 4, 1) if num_rows > 32 else SkinnySizes(COLUMNS, 128, 3, 1)
-    num_tiles, num_parts = triton.cdiv(num_columns, COLUMNS), 1
+        if num_rows <= 32:
+            return SkinnySizes(columns, 128, 3, 1)
+        return SkinnySizes(columns, 64, 6 if are_many else 4, 1)
+    num_tiles, num_parts = triton.cdiv(num_columns, columns), 1
     while num_parts * 256 < depth and (num_tiles * num_parts < num_sms * 4 // 5 or depth > MAX_PART_DEPTH * num_parts):
         num_parts *= 2
-    return SkinnySizes(COLUMNS, 64, 5, num_parts) if num_rows > 32 else SkinnySizes(COLUMNS, 128, 4, num_parts)
+    if are_many and num_tiles * num_parts < num_sms and depth <= MAX_PART_DEPTH:
+        return None
+    return SkinnySizes(columns, 64, 5, num_parts) if num_rows > 32 else SkinnySizes(columns, 128, 4, num_parts)
 
 
 class SkinnyLinear(PlainLinear):
@@ -114,9 +125,9 @@ class SkinnyLinear(PlainLinear):
 
     def parts(self, x: torch.Tensor, *, early: bool) -> torch.Tensor:
         """``[T, in_features]`` to ``[T, out_features]``, or to ``[S, T, out_features]`` float32, to be added up."""
-        if len(x) > MAX_ROWS:
-            return self(x)
         sizes = self._sizes(x, gated=False)
+        if sizes is None:
+            return self(x)
         shape = (len(x), len(self._weight))
         if sizes.num_parts == 1:
             out = torch.empty(shape, dtype=x.dtype, device=x.device)
@@ -128,10 +139,15 @@ class SkinnyLinear(PlainLinear):
     def gated(self, x: torch.Tensor, out: torch.Tensor, *, early: bool) -> None:
         """SiLU of the first half of the columns times the second half, to ``out`` ``[T, out_features / 2]``, for
         up to ``MAX_ROWS`` rows."""
-        self._launch(x, out, self._sizes(x, gated=True), gated=True, early=early)
+        sizes = self._sizes(x, gated=True)
+        assert sizes is not None, "up to MAX_ROWS rows"
+        self._launch(x, out, sizes, gated=True, early=early)
 
-    def _sizes(self, x: torch.Tensor, *, gated: bool) -> SkinnySizes:
-        return sizes_for(len(x), *self._weight.shape, num_sms=_num_sms(x.device), gated=gated)
+    def _sizes(self, x: torch.Tensor, *, gated: bool) -> SkinnySizes | None:
+        if len(x) > MAX_ROWS:
+            return None
+        num_sms, hopper = _num_sms(x.device), _is_hopper(x.device)
+        return sizes_for(len(x), *self._weight.shape, num_sms=num_sms, hopper=hopper, gated=gated)
 
     def _launch(self, x: torch.Tensor, out: torch.Tensor, sizes: SkinnySizes, *, gated: bool, early: bool) -> None:
         num_rows, depth = x.shape
@@ -150,3 +166,8 @@ class SkinnyLinear(PlainLinear):
 @cache
 def _num_sms(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
+
+
+@cache
+def _is_hopper(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
