@@ -11,6 +11,7 @@ from anaphora.models.batch import SequenceSpan
 from tests.models.kernels import interpreter  # noqa: F401  # skips where kernels cannot be run
 
 from anaphora.models.attention import long_prefill  # isort: skip
+from anaphora.models.kernels import fold  # isort: skip
 from anaphora.models.attention.long_prefill import (  # isort: skip
     MIN_NEW,
     LongPrefill,
@@ -91,6 +92,22 @@ def test_warming_up_builds_every_causal_shape(monkeypatch: pytest.MonkeyPatch) -
 
     LongPrefill(recording, BLOCK_SIZE, torch.device("cpu")).warm_up(1, 1, 8, torch.float32, 3000, 17)
     assert lengths == [*range(1280, 3073, 256), 3072, 3072]
+
+
+def test_warming_up_joins_in_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each way is a kernel of its own: a request would wait for its compilation."""
+    kinds: set[tuple[int, torch.dtype, torch.dtype]] = set()
+
+    def noting(stretches: list[fold.Stretch], out: torch.Tensor, *_: object) -> None:
+        kinds.add((len(stretches), stretches[0][0].dtype, out.dtype))
+
+    monkeypatch.setattr(fold, "_launch", noting)
+    LongPrefill(dense, BLOCK_SIZE, torch.device("cpu")).warm_up(4, 2, 8, torch.float16, 0, 0)
+    warm = set(kinds)
+    stretch = torch.zeros(3, 4, 8, dtype=torch.float16), torch.zeros(4, 3)
+    for number in range(2, 20):
+        fold.fold([stretch] * number, torch.zeros(3, 4, 8, dtype=torch.float16))
+    assert kinds == warm
 
 
 def test_without_the_library_a_line_says_so(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

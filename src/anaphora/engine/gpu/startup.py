@@ -140,6 +140,7 @@ def _compile(config: EngineConfig, model: DeviceLM) -> None:
     )
     with compiling(min(MAX_COMPILERS, num_usable_cores())):
         launcher.capture_all()
+        few.attention.warm_up(0, 0)
     torch.cuda.synchronize(model.device)
     logger.info("kernels ready in %.1f s", time.perf_counter() - started_s)
 

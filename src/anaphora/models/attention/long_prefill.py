@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from anaphora.models.batch import SequenceSpan
-from anaphora.models.kernels.fold import fold
+from anaphora.models.kernels import fold as fold_kernels
 
 log = logging.getLogger(__name__)
 
@@ -110,13 +110,14 @@ class LongPrefill:
             out[plan.rows] = own[0][new]
             return
         before = [self._attend(padded, cache, piece, causal=False) for piece in plan.pieces[:-1]]
-        fold([own, *before], out[plan.rows], skipped=plan.rest)
+        fold_kernels.fold([own, *before], out[plan.rows], skipped=plan.rest)
 
     def warm_up(
         self, num_heads: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, max_new: int, max_keys: int
     ) -> None:
         """Build the kernels of all causal shapes of up to ``max_new`` new tokens, and of pieces of up to ``max_keys``
-        keys, so that no request waits for one."""
+        keys, and those that join them, so that no request waits for one."""
+        fold_kernels.warm_up(num_heads, head_dim, dtype, self._device)
         for length in sorted({padded_length(num_new) for num_new in range(MIN_NEW, max_new + 1, 64)}):
             queries = torch.zeros(length, num_heads, head_dim, dtype=dtype, device=self._device)
             keys = torch.zeros(2, num_kv_heads, length, head_dim, dtype=dtype, device=self._device)

@@ -18,7 +18,7 @@ Stretch = tuple[torch.Tensor, torch.Tensor]
 (natural logarithm, contiguous)."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["skipped"])  # any number of rows: none of them waits for a compiler
 def fold_kernel(
     first, second, third, fourth, first_lse, second_lse, third_lse, fourth_lse, out, out_lse,
     row_stride, head_stride, num_rows, skipped,
@@ -69,6 +69,14 @@ def fold(stretches: Sequence[Stretch], out: torch.Tensor, skipped: int = 0) -> N
         # the next launch reads all with the strides of its first
         rest = [joined, *((other.contiguous(), other_lse) for other, other_lse in rest[MAX_STRETCHES:])]
     _launch(rest, out, None, skipped)
+
+
+def warm_up(num_heads: int, head_dim: int, dtype: torch.dtype, device: torch.device) -> None:
+    """Join as few and as many stretches as there may be, so that no request waits for a compiler."""
+    mixed = torch.zeros(16, num_heads, head_dim, dtype=dtype, device=device)
+    stretch = mixed, torch.zeros(num_heads, 16, device=device)
+    for number in range(2, 2 * MAX_STRETCHES + 1):
+        fold([stretch] * number, torch.empty_like(mixed))
 
 
 def _launch(stretches: Sequence[Stretch], out: torch.Tensor, out_lse: torch.Tensor | None, skipped: int) -> None:
