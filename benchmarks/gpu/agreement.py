@@ -5,7 +5,8 @@
 Tiny random models of every architecture, in float32 and bfloat16: the logits of every position of random prompts
 against transformers' in float32 on the CPU. With ``--model``, a model with real weights in bfloat16: how often its
 likeliest token is the one that our float32 engine chooses on the CPU, given the same text before it (that engine equals
-transformers token for token), and what it says when chats are asked cold, and again behind what is cached.
+transformers token for token), and what it says when chats are asked cold, and again behind what is cached. Logits of a
+last position alone, whose last layer is computed for few rows, are compared as well.
 """
 
 import argparse
@@ -31,7 +32,8 @@ from anaphora.types import RequestId
 
 BLOCK_SIZE, LENGTH, CHUNKS = 16, 300, (0, 7, 90, 91, 300)
 """Tokens a block and a prompt, and where the prompt is cut: behind each cut, what was before is cached."""
-OUTPUT = 48
+OUTPUT, LONG = 48, 1200
+"""Tokens of an answer; of a prompt that attention takes as a long one."""
 QUESTIONS = (
     "What is the capital of France?",
     "Name three colours of the rainbow.",
@@ -67,11 +69,14 @@ def tiny(name: Any, dtype: torch.dtype) -> dict[str, Any]:
             chunk = Chunk(RequestId("a"), tuple(token_ids[start:end]), start, table, range(start, end), samples=True)
             batch = flatten([chunk], BLOCK_SIZE)
             parts.append(compute(model, kv, batch, model.attention.plan_spans(batch.spans), sampled).double().cpu())
+        last = flatten([chunk._replace(logits_positions=range(LENGTH - 1, LENGTH))], BLOCK_SIZE)
+        alone = compute(model, kv, last, model.attention.plan_spans(last.spans), sampled)[0].double().cpu()
     found = torch.cat(parts)
     return {
         "model": name,
         "dtype": str(dtype).removeprefix("torch."),
         "relative_error": float((found - wanted).norm() / wanted.norm()),
+        "relative_error_of_a_row_alone": float((alone - wanted[-1]).norm() / wanted[-1].norm()),
         "top_1_agreement": float((found.argmax(-1) == wanted.argmax(-1)).double().mean()),
     }
 
@@ -88,6 +93,10 @@ def real(model: str) -> dict[str, Any]:
         first, *_ = llm.chat(chats[0], params)
         hit = [first, *llm.chat(chats[1:], params)]
         again = llm.chat(chats, params)
+        long = [token_id for result in references for token_id in result.prompt_token_ids][:LONG]
+        (one_row,) = llm.generate([long], SamplingParams(max_tokens=1, temperature=0.0), namespace="one row")
+        all_rows = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=1)
+        (every_row,) = llm.generate([long], all_rows, namespace="every row")
         forced = llm.generate(
             [result.prompt_token_ids + result.token_ids for result in references],
             SamplingParams(max_tokens=1, prompt_logprobs=1, temperature=0.0),
@@ -101,6 +110,7 @@ def real(model: str) -> dict[str, Any]:
         "model": Path(model).name,
         "tokens": len(flat),
         "top_1_agreement": sum(flat) / len(flat),
+        "long_prompt": {"tokens": len(long), "one_row": one_row.token_ids, "every_row": every_row.token_ids},
         "cached_tokens": {
             "cold": [r.usage.num_cached_tokens for r in cold],
             "hit": [r.usage.num_cached_tokens for r in again],

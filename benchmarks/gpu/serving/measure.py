@@ -1,7 +1,7 @@
 """What is measured on one server, in a fixed order; every number becomes a sample at once."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from benchmarks.cpu.sample import Sample
 from benchmarks.gpu.serving.burst import burst
@@ -9,7 +9,8 @@ from benchmarks.gpu.serving.client import Client, Reply
 from benchmarks.gpu.serving.prompts import QUESTION_TOKENS, Texts
 
 LENGTHS = (353, 1337, 3961, 16000, 30000)
-BURST_LENGTHS = (4096, 30000)
+BURSTS = {4096: 4, 30000: 2}
+"""How often, by tokens of the shared prefix."""
 NUM_CLIENTS = 64
 CLIENT_PROCESSES = 4
 BURST_OUTPUT = 128
@@ -25,7 +26,7 @@ class Amounts:
 
     colds: int = 5
     hits: int = 20
-    bursts: int = 2
+    bursts: Mapping[int, int] = field(default_factory=lambda: BURSTS)
     decodes: int = 3
 
 
@@ -68,9 +69,9 @@ class Course:
 
     def _bursts(self) -> Iterator[Sample]:
         """Many clients at once, whose prompts begin with one document that was sent before."""
-        for length in BURST_LENGTHS:
+        for length, times in self._amounts.bursts.items():
             self._ask(length, "burst", "before", 1)
-            for number in range(self._amounts.bursts):
+            for number in range(times):
                 replies = self._burst(length, number)
                 total_s = max(r.done_s for r in replies) - min(r.sent_s for r in replies)
                 num_cached = sum(r.num_cached_tokens or 0 for r in replies)

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.cpu.sample import Recorder, Sample, read_samples
 from benchmarks.cpu.servers import Server, portable
-from benchmarks.gpu.serving.measure import Amounts, Course
+from benchmarks.gpu.serving.measure import BURSTS, Amounts, Course
 from benchmarks.gpu.serving.prompts import Texts
 from benchmarks.gpu.serving.rows import summarise
 from benchmarks.gpu.serving.table import render
@@ -64,7 +64,7 @@ def _measure(
     server = Server(name, command, folder / f"{name}.log")
     amounts = Amounts()
     if options.quick:
-        amounts = replace(amounts, colds=2, bursts=1, decodes=1)
+        amounts = replace(amounts, colds=2, bursts=dict.fromkeys(BURSTS, 1), decodes=1)
     try:
         for number in range(2 if name in options.twice else 1):
             server.stop()
