@@ -46,6 +46,8 @@ PLACES: tuple[Place, ...] = (
     ("blocks", "anaphora.kvcache.manager", "KVCacheManager.admit"),
     ("schedule", "anaphora.scheduler.scheduler", "Scheduler.schedule"),
     ("runner", "anaphora.engine.gpu.runner", "GpuRunner.run"),
+    ("runner", "anaphora.engine.gpu.runner", "GpuRunner.begin"),
+    ("runner", "anaphora.engine.gpu.runner", "ComputingPass.tokens"),
     ("predict the next step", "anaphora.engine.gpu.runner", "predict"),
     ("flat batch", "anaphora.engine.gpu.runner", "flatten"),
     ("flat batch", "anaphora.engine.gpu.run_ahead", "one_token_each"),

@@ -6,6 +6,7 @@ from anaphora.checkpoints import Checkpoint, find_checkpoint
 from anaphora.engine import EngineConfig
 from anaphora.engine.active_request import ActiveRequest
 from anaphora.engine.engine_core import EngineCore
+from anaphora.engine.model_runner import Computed
 from anaphora.engine.plan import EnginePlan, KVCapacity
 from anaphora.engine.sampler import SampledToken
 from anaphora.engine.startup import LoadedEngine
@@ -27,11 +28,15 @@ TOKEN_ID = 500
 class InstantRunner:
     """See :class:`anaphora.engine.model_runner.Runner`: the same token for all, and no tensors."""
 
-    def run(
-        self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest], num_waiting: int = 0
-    ) -> dict[RequestId, SampledToken]:
+    def begin(
+        self,
+        scheduled: Sequence[ScheduledRequest],
+        active: Mapping[RequestId, ActiveRequest],
+        *,
+        are_alone: bool = False,
+    ) -> Computed:
         """A token for every request whose prompt is computed by this step."""
-        return {item.request.request_id: SampledToken(TOKEN_ID) for item in scheduled if item.samples}
+        return Computed({item.request.request_id: SampledToken(TOKEN_ID) for item in scheduled if item.samples})
 
 
 def instant_core(tokenizer: Tokenizer) -> EngineCore:

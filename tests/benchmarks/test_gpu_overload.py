@@ -21,8 +21,7 @@ from tests.server.live import MODEL, LiveServer, client_of, serving
 
 from anaphora.engine.active_request import ActiveRequest
 from anaphora.engine.config import EngineConfig
-from anaphora.engine.model_runner import Runner
-from anaphora.engine.sampler import SampledToken
+from anaphora.engine.model_runner import Computation, Runner
 from anaphora.engine.startup import LoadedEngine, load_engine
 from anaphora.scheduler.output import ScheduledRequest
 from anaphora.types import RequestId
@@ -39,13 +38,17 @@ class ScarceRunner:
         self._runner = runner
         self._hog = hog
 
-    def run(
-        self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest], num_waiting: int = 0
-    ) -> dict[RequestId, SampledToken]:
+    def begin(
+        self,
+        scheduled: Sequence[ScheduledRequest],
+        active: Mapping[RequestId, ActiveRequest],
+        *,
+        are_alone: bool = False,
+    ) -> Computation:
         num_tokens = sum(item.num_new_tokens for item in scheduled)
         self._runner._model = Scarce(self._hog, num_tokens, self._runner._model)  # type: ignore[attr-defined]
         try:
-            return self._runner.run(scheduled, active, num_waiting)
+            return self._runner.begin(scheduled, active, are_alone=are_alone)
         finally:
             self._runner._model = self._runner._model.model  # type: ignore[attr-defined]
 

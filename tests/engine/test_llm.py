@@ -91,29 +91,29 @@ def test_one_bad_prompt_and_none_has_run(llm: LLM) -> None:
 
 def test_a_failing_model_leaves_nothing_behind(llm: LLM, caplog: pytest.LogCaptureFixture) -> None:
     core: Any = llm._core
-    run, core._runner.run = core._runner.run, fail
+    begin, core._runner.begin = core._runner.begin, fail
     with pytest.raises(EngineStepError):
         llm.generate([TEXT, "Never"], GREEDY)
-    core._runner.run = run
+    core._runner.begin = begin
     assert len(llm.generate(TEXT, GREEDY)[0].token_ids) == 6
     assert llm.stats().num_running == llm.stats().num_waiting == 0
 
 
 def test_an_interrupted_step_leaves_nothing_behind(llm: LLM) -> None:
     core: Any = llm._core
-    run, core._runner.run = core._runner.run, interrupt
+    begin, core._runner.begin = core._runner.begin, interrupt
     with pytest.raises(KeyboardInterrupt):
         llm.generate([TEXT, "Never"], GREEDY)
-    core._runner.run = run
+    core._runner.begin = begin
     assert len(llm.generate(TEXT, GREEDY)[0].token_ids) == 6
     core.scheduler.check_integrity()
 
 
-def interrupt(*_: Any) -> None:
+def interrupt(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-def fail(*_: Any) -> None:
+def fail(*_: Any, **__: Any) -> None:
     raise RuntimeError("out of luck")
 
 

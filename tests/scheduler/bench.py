@@ -48,6 +48,12 @@ class Bench:
         self.scheduler.check_integrity()
         return output
 
+    def extend(self) -> SchedulerOutput:
+        output = self.scheduler.extend()
+        assert output is not None
+        self.scheduler.check_integrity()
+        return output
+
     def update(self, output: SchedulerOutput, token: int = 7) -> list[str]:
         """Every request samples ``token``. Names of those that finished."""
         sampled = {part.request.request_id: token for part in output.scheduled if part.samples}

@@ -147,8 +147,93 @@ class TestSteps:
         with pytest.raises(AssertionError, match="there is no step"):
             bench.scheduler.update(output, {})
         bench.schedule()
-        with pytest.raises(AssertionError, match="not the output of the last schedule"):
+        with pytest.raises(AssertionError, match="no output of the present step"):
             bench.scheduler.update(output, {RequestId("a"): 1})
+
+    def test_a_pass_more_is_for_those_that_the_target_keeps_out(self) -> None:
+        bench = make_bench(budget=40, target=8)
+        bench.add("a", [5], max_tokens=3)
+        bench.step()
+        for number in range(4):
+            bench.add(f"{number}", [10 * number + i for i in range(6)])
+        first = bench.schedule()
+        second = bench.extend()
+        assert [parts(first), parts(second)] == [[("a", 1, 2), ("0", 0, 6), ("1", 0, 6)], [("2", 0, 6), ("3", 0, 6)]]
+        assert first.step == second.step
+        assert list(bench.scheduler.passes) == [first, second]
+        assert bench.scheduler.extend() is None
+        with pytest.raises(AssertionError, match="an earlier pass has not been taken in"):
+            bench.update(second)
+        assert bench.update(first) == ["0", "1"]
+        with pytest.raises(AssertionError, match="call update or fail"):
+            bench.scheduler.schedule()
+        bench.add("late", [99])
+        third = bench.extend()
+        assert parts(third) == [("late", 0, 1)]
+        assert bench.update(second) == ["2", "3"]
+        assert bench.update(third) == ["late"]
+        assert bench.scheduler.passes == ()
+        assert bench.step() == [("a", 2, 3)]
+
+    def test_a_pass_may_read_what_one_before_it_computes(self) -> None:
+        bench = make_bench(budget=40, target=8)
+        shared = list(range(8))
+        for name in "abc":
+            bench.add(name, [*shared, ord(name)])
+        first = bench.schedule()
+        second = bench.extend()
+        assert [parts(first), parts(second)] == [[("a", 0, 9)], [("b", 8, 9), ("c", 8, 9)]]
+        bench.scheduler.abort(RequestId("a"))
+        bench.scheduler.check_integrity()
+        assert bench.scheduler.expected(second) == []
+        third = bench.extend()
+        assert parts(third) == [("b", 0, 9)]
+        assert [bench.update(output) for output in (first, second, third)] == [[], [], ["b"]]
+        assert bench.step() == [("c", 8, 9)]
+
+    def test_a_step_ends_after_some_targets(self) -> None:
+        bench = make_bench(budget=1000, target=2, max_model_len=40, num_blocks=200)
+        for number in range(9):
+            bench.add(f"{number}", [10 * number, 1, 2])
+        outputs = [bench.schedule()]
+        while (output := bench.scheduler.extend()) is not None:
+            outputs.append(output)
+        assert [len(output.scheduled) for output in outputs] == [1, 1, 1, 1]
+        for output in outputs:
+            bench.update(output)
+
+    def test_nothing_follows_a_long_prompt(self) -> None:
+        bench = make_bench(target=4)
+        bench.add("long", list(range(9)))
+        bench.add("short", [50])
+        output = bench.schedule()
+        assert bench.scheduler.extend() is None
+        bench.update(output)
+
+    def test_without_a_target_a_step_is_one_pass(self) -> None:
+        bench = make_bench(budget=4)
+        bench.add("a", [1, 2, 3, 4])
+        output = bench.schedule()
+        bench.add("b", [5])
+        assert bench.scheduler.extend() is None
+        bench.update(output)
+        with pytest.raises(AssertionError, match="call schedule"):
+            bench.scheduler.extend()
+
+    def test_who_stands_by_is_in_no_pass(self) -> None:
+        bench = make_bench(budget=6)
+        bench.add("a", [1, 2, 3, 4], max_tokens=3)
+        bench.add("b", list(range(10, 18)), max_tokens=2)
+        bench.step()
+        stands = bench.scheduler.standing_by()
+        assert [(part.request.request_id, part.start, part.end, part.samples) for part in stands] == [
+            ("a", 4, 4, True),
+            ("b", 2, 2, False),
+        ]
+        assert [list(part.block_table) for part in stands] == [[0], [1]]
+        output = bench.schedule()
+        assert bench.scheduler.standing_by() == []
+        bench.update(output)
 
     def test_a_manager_may_be_handed_in(self) -> None:
         cache = KVCacheManager(CacheConfig(num_blocks=2))

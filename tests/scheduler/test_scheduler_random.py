@@ -70,6 +70,11 @@ class FakeModel:
 
     slots: dict[int, Content] = field(default_factory=dict)
 
+    def spoil(self, parts: Sequence[ScheduledRequest]) -> None:
+        """They were not computed after all."""
+        for part in parts:
+            self.slots.update(dict.fromkeys(self._slots(part)[part.start :], POISON))
+
     def run(self, output: SchedulerOutput, void: set[Request]) -> dict[RequestId, int]:
         """Write all, then read all. Parts of requests in ``void`` are not computed: their slots hold rubbish."""
         for part in output.scheduled:
@@ -149,6 +154,35 @@ class World:
         void = {part.request for part in output.scheduled if part.request.status is not RequestStatus.RUNNING}
         self.take_in(output, self.model.run(output, void))
 
+    def run_in_passes(self, events: list[tuple[Any, ...]]) -> None:
+        """A device computes passes in the order in which it is given them; their results are taken in later.
+
+        Meanwhile requests come and are aborted, and a pass may fail with all behind it.
+        """
+        output = self.schedule()
+        if output is None:
+            return
+        passes = [(output, self.model.run(output, set()))]
+        for name, *arguments in events:
+            if name == "extend":
+                if (extension := self.scheduler.extend()) is not None:
+                    self.check_output(extension)
+                    passes.append((extension, self.model.run(extension, set())))
+            elif name == "land":
+                self.take_in(*passes.pop(0))
+            elif name == "lose":
+                first = arguments[0] % len(passes)
+                self.model.spoil([part for lost, _ in passes[first:] for part in self.scheduler.expected(lost)])
+                self.scheduler.fail(passes[first][0])
+                del passes[first:]
+            else:
+                getattr(self, name)(*arguments)
+            self.check_books()
+            if not passes:
+                return
+        for landed in passes:
+            self.take_in(*landed)
+
     def fail(self) -> None:
         output = self.schedule()
         if output is None:
@@ -171,10 +205,14 @@ class World:
     def schedule(self) -> SchedulerOutput | None:
         output = self.scheduler.schedule()
         assert (output is None) is not bool(self.alive())
-        if output is None:
-            return None
+        if output is not None:
+            self.check_output(output)
+        return output
+
+    def check_output(self, output: SchedulerOutput) -> None:
         self.scheduler.check_integrity()
         parts = output.scheduled
+        assert self.scheduler.expected(output) == list(parts)
         assert output.num_tokens == sum(part.num_new_tokens for part in parts) <= self.config.max_num_batched_tokens
         assert all(part.num_new_tokens > 0 for part in parts)
         assert len({part.request for part in parts}) == len(parts)
@@ -184,10 +222,9 @@ class World:
             assert part.samples is (part.end == request.num_tokens and request.max_tokens > 0)
             assert len(part.block_table) >= -(-part.end // BLOCK)
             assert self.config.enable_chunked_prefill or part.end == request.num_tokens
-        return output
 
     def take_in(self, output: SchedulerOutput, sampled: dict[RequestId, int]) -> None:
-        parts = [part for part in output.scheduled if part.request.status is RequestStatus.RUNNING]
+        parts = self.scheduler.expected(output)
         for part in parts:
             seen = self.once_computed.get(part.request, 0)
             self.num_recomputed += max(0, min(seen, part.end) - part.start)
@@ -235,7 +272,7 @@ def worlds(draw: st.DrawFn) -> World:
     config = SchedulerConfig(
         max_num_seqs=draw(st.integers(2, 6)),
         max_num_batched_tokens=budget if chunked else MAX_LEN + budget,
-        target_prefill_tokens=draw(st.sampled_from([0, 0, 1, 12])),
+        target_prefill_tokens=draw(st.sampled_from([0, 1, 4, 12])),
         max_model_len=MAX_LEN,
         enable_chunked_prefill=chunked,
     )
@@ -251,6 +288,11 @@ def worlds(draw: st.DrawFn) -> World:
 NUMBERS = st.integers(0, 5)
 ADD = st.tuples(st.just("add"), BURSTS)
 RUN = st.tuples(st.just("run"), st.integers(1, 5))
+ABORT = st.tuples(st.just("abort"), NUMBERS)
+EXTEND, LAND = st.just(("extend",)), st.just(("land",))
+PASSES = st.lists(
+    st.one_of(EXTEND, EXTEND, EXTEND, LAND, LAND, ABORT, ADD, st.tuples(st.just("lose"), NUMBERS)), max_size=14
+)
 OPERATIONS = st.lists(
     st.one_of(
         ADD,
@@ -258,8 +300,10 @@ OPERATIONS = st.lists(
         RUN,
         RUN,
         RUN,
-        st.tuples(st.just("abort"), NUMBERS),
+        ABORT,
         st.tuples(st.just("run_and_lose"), st.lists(NUMBERS, min_size=1, max_size=2)),
+        st.tuples(st.just("run_in_passes"), PASSES),
+        st.tuples(st.just("run_in_passes"), PASSES),
         st.tuples(st.just("fail")),
         st.tuples(st.just("reset")),
     ),

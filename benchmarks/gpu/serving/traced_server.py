@@ -34,7 +34,7 @@ ENTERED: tuple[tuple[str, type, str], ...] = (
 )
 LEFT: tuple[tuple[str, type, str], ...] = (
     ("launched", PassLauncher, "launch"),
-    ("sampled", GpuRunner, "_landed"),
+    ("sampled", GpuRunner, "landed"),
     ("stepped", EngineCore, "step"),
 )
 """Station, and the method that marks it by being called, or by returning."""

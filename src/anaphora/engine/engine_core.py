@@ -2,11 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from anaphora.engine.active_request import ActiveRequest
 from anaphora.engine.core_output import CoreOutput
-from anaphora.engine.model_runner import Runner
+from anaphora.engine.model_runner import Computation, Runner
 from anaphora.engine.request import GenerationRequest, check_request
 from anaphora.engine.sampler import SampledToken
 from anaphora.engine.stats import EngineCounters, EngineStats, take_snapshot
@@ -14,7 +16,7 @@ from anaphora.errors import EngineDeadError, EngineStepError, PinError, RequestE
 from anaphora.kvcache.pins import Pin
 from anaphora.kvcache.token_blocks import TokenBlocks
 from anaphora.kvcache.tree_dump import TreeNode
-from anaphora.scheduler.output import SchedulerOutput
+from anaphora.scheduler.output import ScheduledRequest, SchedulerOutput
 from anaphora.scheduler.request import Request
 from anaphora.scheduler.scheduler import Scheduler
 from anaphora.types import Namespace, RequestId
@@ -23,6 +25,13 @@ MAX_FAILED_STEPS = 3
 """So many steps in a row may fail before the engine gives up."""
 
 logger = logging.getLogger(__name__)
+
+
+class BegunPass(NamedTuple):
+    """What the device computes, or will next."""
+
+    output: SchedulerOutput
+    computation: Computation
 
 
 class EngineCore:
@@ -49,6 +58,8 @@ class EngineCore:
         self._num_added = 0
         self._num_failed_in_a_row = 0
         self._active: dict[RequestId, ActiveRequest] = {}
+        self._passes: deque[BegunPass] = deque()
+        """Of the present step, in their order: one, or one and what the device goes on with behind it."""
 
     def add(self, request: GenerationRequest) -> None:
         """Queue a request.
@@ -83,30 +94,26 @@ class EngineCore:
         ]
 
     def step(self) -> list[CoreOutput] | None:
-        """Advance every request that can be; ``None`` when there is nothing to do.
+        """Advance requests by a pass: take in the next one that was begun; ``None`` when there is nothing to do.
 
-        If the model raises, the requests of this step end with an error and all others go on.
+        Before that the device is given one more to go on with, if there is one (:meth:`Scheduler.extend`). If the model
+        raises, the requests of the pass end with an error and all others go on.
 
         Raises:
-            EngineDeadError: too many steps have failed in a row.
+            EngineDeadError: too many passes have failed in a row.
         """
         self.scheduler.cache.pins.expire(self.clock())
-        output = self.scheduler.schedule()
-        if output is None:
-            return None
-        self._note_schedule(output)
-        try:
-            sampled = self._runner.run(output.scheduled, self._active, self.scheduler.num_waiting)
-        except StepMemoryError as error:
-            return self._fail(output, error, is_fatal_in_time=False)
-        except Exception as error:
-            return self._fail(output, error)
-        except BaseException:  # interrupted from the keyboard, say: the step is void, and the next one may begin
-            self.scheduler.fail(output)
-            raise
-        self._num_failed_in_a_row = 0
-        self.scheduler.update(output, {request_id: token.token_id for request_id, token in sampled.items()})
-        return self._outputs(output, sampled)
+        failed: list[CoreOutput] = []
+        if not self._passes:
+            output = self.scheduler.schedule()
+            if output is None:
+                return None
+            failed = self._begin(output, are_alone=not self.scheduler.num_waiting)
+        if len(self._passes) == 1 and self._passes[0].computation.may_be_followed:
+            output = self.scheduler.extend()
+            if output is not None:
+                failed += self._begin(output, are_alone=False)
+        return failed + self._finish() if self._passes else failed
 
     def reset_prefix_cache(self) -> bool:
         """Forget every cached block; ``False`` while blocks are in use, and then nothing was forgotten."""
@@ -148,6 +155,44 @@ class EngineCore:
         """A picture of now."""
         return take_snapshot(self.scheduler, self._counters)
 
+    def _begin(self, output: SchedulerOutput, *, are_alone: bool) -> list[CoreOutput]:
+        """Have a pass computed. Nothing, or how its requests have failed."""
+        self._note_schedule(output)
+        try:
+            computation = self._runner.begin(output.scheduled, self._active, are_alone=are_alone)
+        except Exception as error:
+            return self._fail(output, error)
+        except BaseException:  # interrupted from the keyboard, say: the step is void, and the next one may begin
+            self._drop_from(self._passes[0].output if self._passes else output)
+            raise
+        self._passes.append(BegunPass(output, computation))
+        return []
+
+    def _finish(self) -> list[CoreOutput]:
+        """Take in the first pass that was begun. If it is the last, and nobody waits, the next step is clear."""
+        output, computation = self._passes[0]
+        parts = self.scheduler.expected(output)
+        try:
+            if len(self._passes) == 1 and computation.may_be_followed and not self.scheduler.num_waiting:
+                computation.go_on([*parts, *self.scheduler.standing_by()], self._active)
+            names = [part.request.request_id for part in parts]
+            sampled = computation.tokens({name: self._active[name] for name in names})
+        except Exception as error:
+            return self._fail(output, error)
+        except BaseException:
+            self._drop_from(output)
+            raise
+        self._passes.popleft()
+        self._num_failed_in_a_row = 0
+        self.scheduler.update(output, {request_id: token.token_id for request_id, token in sampled.items()})
+        return self._outputs(parts, sampled)
+
+    def _drop_from(self, output: SchedulerOutput) -> None:
+        """A pass came to nothing, and so do those behind it."""
+        self.scheduler.fail(output)
+        while self._passes and self._passes[-1].output not in self.scheduler.passes:
+            self._passes.pop()
+
     def _note_schedule(self, output: SchedulerOutput) -> None:
         now = time.monotonic()
         for item in output.scheduled:
@@ -155,11 +200,13 @@ class EngineCore:
             if active.first_scheduled_s is None:
                 active.first_scheduled_s = now
 
-    def _outputs(self, output: SchedulerOutput, sampled: dict[RequestId, SampledToken]) -> list[CoreOutput]:
+    def _outputs(
+        self, parts: Sequence[ScheduledRequest], sampled: Mapping[RequestId, SampledToken]
+    ) -> list[CoreOutput]:
         now = time.monotonic()
         self._counters.num_output_tokens += len(sampled)
         outputs = []
-        for item in output.scheduled:
+        for item in parts:
             request = item.request
             token = sampled.get(request.request_id)
             if token is not None or request.finish_reason is not None:
@@ -185,12 +232,12 @@ class EngineCore:
             scheduled_s=active.first_scheduled_s,
         )
 
-    def _fail(self, output: SchedulerOutput, error: Exception, *, is_fatal_in_time: bool = True) -> list[CoreOutput]:
-        """Take a failed step back and end its requests, one output each."""
+    def _fail(self, output: SchedulerOutput, error: Exception) -> list[CoreOutput]:
+        """Take a failed pass back and end its requests, one output each. Those of a pass behind it wait again."""
         logger.error("a step of %d tokens failed", output.num_tokens, exc_info=error)
-        self.scheduler.fail(output)
-        self._num_failed_in_a_row += is_fatal_in_time
-        request_ids = [item.request.request_id for item in output.scheduled]
+        request_ids = [part.request.request_id for part in self.scheduler.expected(output)]
+        self._drop_from(output)
+        self._num_failed_in_a_row += not isinstance(error, StepMemoryError)
         for request_id in request_ids:
             self.abort(request_id)
         if self._num_failed_in_a_row >= MAX_FAILED_STEPS:

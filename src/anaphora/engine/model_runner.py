@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -20,20 +21,53 @@ from anaphora.scheduler.output import ScheduledRequest
 from anaphora.types import RequestId
 
 
-class Runner(Protocol):
-    """What the engine core asks for a step's tokens."""
+class Computation(Protocol):
+    """A pass that was begun."""
 
-    def run(
+    @property
+    def may_be_followed(self) -> bool:
+        """Whether another pass may be begun before this one's tokens are asked for."""
+        ...
+
+    def go_on(self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest]) -> None:
+        """If it may be followed: in the next step all of ``scheduled``, and nobody else, will compute a token each."""
+        ...
+
+    def tokens(self, wanted: Mapping[RequestId, ActiveRequest]) -> dict[RequestId, SampledToken]:
+        """Wait until it is computed: a token for each request that samples and is ``wanted``."""
+        ...
+
+
+class Runner(Protocol):
+    """What the engine core asks for a pass's tokens."""
+
+    def begin(
         self,
         scheduled: Sequence[ScheduledRequest],
         active: Mapping[RequestId, ActiveRequest],
-        num_waiting: int = 0,
-    ) -> dict[RequestId, SampledToken]:
-        """Compute a step. One token for each request that samples; prompt log-probabilities go to their collectors.
+        *,
+        are_alone: bool = False,
+    ) -> Computation:
+        """Begin to compute a pass, or compute it. Prompt log-probabilities go to their collectors.
 
-        ``num_waiting`` requests are not in the step and may be in the next.
+        ``are_alone``: nobody else is here who could be in the next step.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A :class:`Computation` that is over."""
+
+    sampled: Mapping[RequestId, SampledToken]
+    may_be_followed: bool = False
+
+    def go_on(self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest]) -> None:
+        """See :class:`Computation`: nothing is gained."""
+
+    def tokens(self, wanted: Mapping[RequestId, ActiveRequest]) -> dict[RequestId, SampledToken]:
+        """See :class:`Computation`."""
+        return {name: token for name, token in self.sampled.items() if name in wanted}
 
 
 class LanguageModel(Protocol):
@@ -62,15 +96,16 @@ class ModelRunner:
         self._placement = placement or nullcontext()
 
     @torch.inference_mode()
-    def run(
+    def begin(
         self,
         scheduled: Sequence[ScheduledRequest],
         active: Mapping[RequestId, ActiveRequest],
-        num_waiting: int = 0,
-    ) -> dict[RequestId, SampledToken]:
+        *,
+        are_alone: bool = False,
+    ) -> Computed:
         """See :class:`Runner`."""
         try:
-            return self._run(scheduled, active)
+            return Computed(self._run(scheduled, active))
         except Exception as error:
             if not is_lack_of_memory(error):
                 raise

@@ -12,6 +12,11 @@ PREFILL_PER_DECODE = 4
 """Prompt tokens for every token of decoding that a step may hold whatever the target: each step begun for less would
 spend more of its time on those who decode."""
 
+TARGETS_PER_STEP = 6
+"""So many times the target may be in all passes of a step: who decodes waits for them."""
+TARGETS_PER_PASS = 2
+"""A pass with more of them holds a long prompt, for which who decodes waits long enough."""
+
 
 class StepAssembly:
     """Fills steps from the roster, as far as their tokens and the cache's blocks reach."""
@@ -29,9 +34,17 @@ class StepAssembly:
         if not step.preempted:
             self._admit_waiting(step)
 
+    def extend(self, step: Step) -> None:
+        """Another pass of waiting requests, whom only the target has kept out so far."""
+        target = self._config.target_prefill_tokens
+        is_short = step.num_prefill_tokens_before < TARGETS_PER_STEP * target
+        if is_short and step.most_prefill_tokens <= TARGETS_PER_PASS * target and not step.preempted:
+            self._admit_waiting(step)
+
     def put_back(self, request: Request, step: Step) -> None:
         """Undo an admission of this step: the request waits again."""
         is_first = step.admitted.pop(request)
+        del step.parts[request]
         self._cache.free(request.request_id)
         if is_first:
             self._cache.forget_prompt(request.namespace, request.blocks.to_bytes(), request.request_id)

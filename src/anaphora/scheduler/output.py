@@ -31,9 +31,10 @@ class ScheduledRequest(NamedTuple):
         return self.start + self.num_new_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SchedulerOutput:
-    """One step. Requests are in the order of their scheduling: a request may read what an earlier one computes."""
+    """A step, or one pass of it. Requests are in the order of their scheduling: a request may read what an earlier one
+    computes, and what an earlier pass of the same step does."""
 
     step: int
     scheduled: tuple[ScheduledRequest, ...]

@@ -22,6 +22,9 @@ class Scheduler:
 
     Whole prompts, chunks of them, what a cache hit leaves, single tokens of decoding and what preemption took are then
     one and the same. ``schedule`` and ``update`` (or ``fail``) take turns; ``add`` and ``abort`` come at any moment.
+
+    While a step is computed, ``extend`` may give it another pass: a device then has the next one to go on with before
+    the host knows the results of this one. Each pass has an ``update`` of its own, in their order.
     """
 
     def __init__(self, config: SchedulerConfig, cache: CacheConfig | KVCacheManager) -> None:
@@ -73,7 +76,7 @@ class Scheduler:
         request = self._roster.by_id.get(request_id)
         if request is None:
             return None
-        if self._step is not None and request.status is RequestStatus.RUNNING:
+        if self._step is not None and request in self._step.parts:
             self._void(request, self._step)
         self._finish(request, "abort")
         return request
@@ -97,17 +100,54 @@ class Scheduler:
             return None
         self._step = step
         self._num_scheduled_steps += 1
-        return step.close()
+        return step.close_pass()
+
+    def extend(self) -> SchedulerOutput | None:
+        """Give the step that is computed another pass, of waiting requests alone; ``None`` if it can have none.
+
+        Only where ``target_prefill_tokens`` has kept requests out that the step's budget has room for.
+        """
+        assert self._step is not None, "no step is being computed: call schedule"
+        self._assembly.extend(self._step)
+        return self._step.close_pass() if self._step.scheduled else None
+
+    @property
+    def passes(self) -> Sequence[SchedulerOutput]:
+        """What was scheduled and is not yet taken in, in its order."""
+        return () if self._step is None else self._step.passes
+
+    def expected(self, output: SchedulerOutput) -> list[ScheduledRequest]:
+        """The parts of a pass that ``update`` will take in: not those of requests that are over or wait again."""
+        return self._open_step(output).expected(output)
+
+    def standing_by(self) -> list[ScheduledRequest]:
+        """Running requests that no pass under way computes, each as a part without tokens. It ``samples`` if its last
+        known token is all that is missing."""
+        parts: Mapping[Request, ScheduledRequest] = {} if self._step is None else self._step.parts
+        return [
+            ScheduledRequest(
+                request,
+                request.num_computed_tokens,
+                0,
+                self.cache.tables[request.request_id].ids,
+                request.num_computed_tokens + 1 == request.num_tokens,
+            )
+            for request in self._roster.running
+            if request not in parts
+        ]
 
     def update(self, output: SchedulerOutput, sampled: Mapping[RequestId, int]) -> list[Request]:
-        """Take in the results of a step: one token for each request that ``samples``. Returns those that finished."""
+        """Take in the results of a pass: one token for each request that ``samples``. Returns those that finished."""
         step = self._open_step(output)
-        parts = [part for part in output.scheduled if part.request.status is RequestStatus.RUNNING]
+        assert step.passes[0] is output, "an earlier pass has not been taken in"
+        parts = step.expected(output)
         missing = [part.request for part in parts if part.samples and part.request.request_id not in sampled]
         assert not missing, f"no token was sampled for {missing}"
-        self._step = None
+        step.passes.popleft()
+        self._end_if_over(step)
         finished: list[Request] = []
         for part in parts:
+            del step.parts[part.request]
             self._take_in(part, step, sampled)
             if part.request.is_finished:
                 finished.append(part.request)
@@ -115,15 +155,16 @@ class Scheduler:
         return finished
 
     def fail(self, output: SchedulerOutput) -> None:
-        """The step was not computed. Its requests are as they were before it, and will be scheduled again."""
+        """A pass was not computed, and so none behind it. Their requests are as before, and will be scheduled again."""
         step = self._open_step(output)
-        self._step = None
-        for part in reversed(output.scheduled):  # who reads another's blocks stands after it
-            request = part.request
-            if request in step.admitted:
-                self._assembly.put_back(request, step)
-            elif request.status is RequestStatus.RUNNING:
-                self.cache.withdraw(request.request_id)
+        while output in step.passes:
+            for part in reversed(step.expected(step.passes.pop())):  # who reads another's blocks stands after it
+                if part.request in step.admitted:
+                    self._assembly.put_back(part.request, step)
+                else:
+                    del step.parts[part.request]
+                    self.cache.withdraw(part.request.request_id)
+        self._end_if_over(step)
         self.stats.num_failed_steps += 1
 
     def num_decode_steps(self) -> int:
@@ -174,12 +215,16 @@ class Scheduler:
 
     def _open_step(self, output: SchedulerOutput) -> Step:
         assert self._step is not None, "there is no step to take in"
-        assert self._step.output is output, "this is not the output of the last schedule"
+        assert output in self._step.passes, "this is no output of the present step"
         return self._step
+
+    def _end_if_over(self, step: Step) -> None:
+        if not step.passes:
+            self._step = None
 
     def _take_in(self, part: ScheduledRequest, step: Step, sampled: Mapping[RequestId, int]) -> None:
         request, stats = part.request, self.stats
-        if step.admitted and step.admitted.get(request):
+        if step.admitted.pop(request, False):
             assert request.ledger is not None
             self.cache.stats.count(request.ledger)
         stats.num_recomputed_tokens += request.advance(part.num_new_tokens)
@@ -212,3 +257,5 @@ class Scheduler:
             self._assembly.put_back(self._roster.by_id[request_id], step)
         if request in step.admitted:
             self._assembly.put_back(request, step)
+        else:
+            del step.parts[request]

@@ -1,5 +1,6 @@
 """The step that is being put together or computed."""
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,34 +14,55 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Step:
-    """What ``schedule`` has decided so far, and whose admission is still to be confirmed by the results."""
+    """What ``schedule`` has decided so far, and whose admission is still to be confirmed by the results.
+
+    A step is computed in one pass or in several, whose results are taken in one after another.
+    """
 
     number: int
     budget: int
     """Tokens that the step still has room for."""
     num_prefill_tokens: int = 0
-    """Of requests that compute more than one token: their prompts, or what they lost."""
+    """In the pass that is put together, of requests that compute more than one token: their prompts, or what they
+    lost."""
     num_single_tokens: int = 0
-    """Of requests that compute just one: most of them decode."""
+    """In that pass, of requests that compute just one: most of them decode."""
+    num_prefill_tokens_before: int = 0
+    """In earlier passes."""
+    most_prefill_tokens: int = 0
+    """In one of them."""
     scheduled: list[ScheduledRequest] = field(default_factory=list)
+    """Of the pass that is put together."""
     preempted: list[RequestId] = field(default_factory=list)
     admitted: dict[Request, bool] = field(default_factory=dict)
-    """Requests admitted in this step; whether for the first time."""
-    output: SchedulerOutput | None = None
+    """Requests admitted in this step whose results are not taken in; whether for the first time."""
+    parts: dict[Request, ScheduledRequest] = field(default_factory=dict)
+    """What counts of all that is scheduled and not taken in: a request that was aborted or put back is not here."""
+    passes: deque[SchedulerOutput] = field(default_factory=deque)
+    """Those whose results are not taken in."""
 
     def add(self, request: Request, num_new_tokens: int, block_table: "array[int]") -> None:
         """Make a request part of the step."""
         start = request.num_computed_tokens
         samples = start + num_new_tokens == request.num_tokens and request.max_tokens > 0
-        self.scheduled.append(ScheduledRequest(request, start, num_new_tokens, block_table, samples))
+        part = self.parts[request] = ScheduledRequest(request, start, num_new_tokens, block_table, samples)
+        self.scheduled.append(part)
         self.budget -= num_new_tokens
         if num_new_tokens == 1:
             self.num_single_tokens += 1
         else:
             self.num_prefill_tokens += num_new_tokens
 
-    def close(self) -> SchedulerOutput:
-        """The decision stands."""
+    def close_pass(self) -> SchedulerOutput:
+        """The decision on a pass stands. What is scheduled from now on is another one's."""
         num_tokens = sum(part.num_new_tokens for part in self.scheduled)
-        self.output = SchedulerOutput(self.number, tuple(self.scheduled), tuple(self.preempted), num_tokens)
-        return self.output
+        output = SchedulerOutput(self.number, tuple(self.scheduled), tuple(self.preempted), num_tokens)
+        self.passes.append(output)
+        self.num_prefill_tokens_before += self.num_prefill_tokens
+        self.most_prefill_tokens = max(self.most_prefill_tokens, self.num_prefill_tokens)
+        self.scheduled, self.num_prefill_tokens, self.num_single_tokens = [], 0, 0
+        return output
+
+    def expected(self, output: SchedulerOutput) -> list[ScheduledRequest]:
+        """The parts of a pass that still count."""
+        return [part for part in output.scheduled if self.parts.get(part.request) is part]

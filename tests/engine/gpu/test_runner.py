@@ -152,7 +152,7 @@ def test_a_failed_step_leaves_nothing_under_way(
     ask("a")
     core.step()
     was_ahead = runner.is_ahead
-    monkeypatch.setattr(runner, "_landed", lambda *args: 1 / 0)
+    monkeypatch.setattr(runner, "landed", lambda *args: 1 / 0)
     failed = core.step()
     assert failed is not None
     assert [type(output.error).__name__ for output in failed] == ["EngineStepError"]

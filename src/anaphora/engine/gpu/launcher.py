@@ -21,8 +21,8 @@ from anaphora.models.device.causal_lm import DeviceLM
 from anaphora.models.kv_cache import PagedKVCache
 from anaphora.types import BlockId
 
-NUM_IN_FLIGHT = 3
-"""Passes whose buffers on the host may be in use: one that lands, one behind it, one that runs ahead."""
+NUM_IN_FLIGHT = 4
+"""Passes whose tokens somebody may still ask for: what ran ahead, what joins it, the pass behind them, and one more."""
 
 
 @dataclass(frozen=True, slots=True)

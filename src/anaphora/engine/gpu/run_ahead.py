@@ -74,8 +74,8 @@ def predict(
 ) -> Prediction | None:
     """The step after ``scheduled``, whose tokens will be sampled in ``rows`` of the pass that has just been launched.
 
-    ``None`` if it is not clear, if more requests begin a block than there are ``spare_blocks``, or if nothing will be
-    left to do.
+    A request without a row is in no pass: its last token is known. ``None`` if the step is not clear, if more requests
+    begin a block than there are ``spare_blocks``, or if nothing will be left to do.
     """
     spares = iter(spare_blocks)
     token_ids: list[int] = []
@@ -88,7 +88,8 @@ def predict(
         state = active[name].sampling
         if not item.samples or not state.needs_only_logits:
             return None
-        if request.num_output_tokens + 1 >= request.max_tokens or position + 1 >= max_model_len:
+        row = rows.get(name)
+        if (row is not None and request.num_output_tokens + 1 >= request.max_tokens) or position + 1 >= max_model_len:
             continue  # it ends with the token that is being sampled
         block, spare = position // block_size, None
         if block >= len(block_table):
@@ -97,9 +98,9 @@ def predict(
                 return None
             block_table = block_table + array("I", (spare,))
         if not state.params.is_greedy:
-            draws.append(Draw(len(tokens), state.params, state.uniform(num_ahead=1)))
+            draws.append(Draw(len(tokens), state.params, state.uniform(num_ahead=int(row is not None))))
         tokens[name] = NextToken(request, len(tokens), position, BlockId(block_table[block]), spare is not None)
-        token_ids.append(-1 - rows[name])
+        token_ids.append(request.token_ids(position, position + 1)[0] if row is None else -1 - row)
         block_tables.append(block_table)
     if not tokens:
         return None

@@ -1,7 +1,9 @@
 """Runs a step's schedule on a device. Small steps are captured passes, and the next step may already be under way."""
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 
@@ -19,6 +21,7 @@ from anaphora.scheduler.output import ScheduledRequest
 from anaphora.types import BlockId, RequestId
 
 Active = Mapping[RequestId, ActiveRequest]
+Sampled = dict[RequestId, SampledToken]
 
 
 class GpuRunner:
@@ -38,13 +41,24 @@ class GpuRunner:
         return self._ahead is not None
 
     @torch.inference_mode()
-    def run(
-        self, scheduled: Sequence[ScheduledRequest], active: Active, num_waiting: int = 0
-    ) -> dict[RequestId, SampledToken]:
-        """Compute a step. The next one is begun, too, if nobody waits to join it."""
+    def begin(
+        self, scheduled: Sequence[ScheduledRequest], active: Active, *, are_alone: bool = False
+    ) -> "ComputingPass":
+        """Begin to compute a pass. The next step is begun, too, if nobody else is here to join it."""
         ahead, self._ahead = self._ahead, None
+        with self.telling_of_memory():
+            begun = self._begin(scheduled, active, ahead, may_run_ahead=are_alone)
+        return ComputingPass(self, active, *begun, was_alone=are_alone)
+
+    @contextmanager
+    def telling_of_memory(self) -> Iterator[None]:
+        """Nothing stays under way where something is raised, and what is for want of memory says so.
+
+        Raises:
+            StepMemoryError: the GPU has no memory left.
+        """
         try:
-            return self._run(scheduled, active, ahead, may_run_ahead=not num_waiting)
+            yield
         except BaseException as error:
             self._ahead = None
             if not is_lack_of_memory(error):
@@ -56,9 +70,9 @@ class GpuRunner:
                 "lower gpu_memory_utilization or max_num_batched_tokens"
             ) from error
 
-    def _run(
+    def _begin(
         self, scheduled: Sequence[ScheduledRequest], active: Active, ahead: Ahead | None, *, may_run_ahead: bool
-    ) -> dict[RequestId, SampledToken]:
+    ) -> "tuple[Sampled, list[Landing]]":
         tokens = {} if ahead is None else ahead.tokens
         there: list[ScheduledRequest] = []
         rest: list[ScheduledRequest] = []
@@ -75,12 +89,13 @@ class GpuRunner:
             return self._compute(scheduled, active, may_run_ahead=may_run_ahead)
         self.num_ahead += len(there)
         self._settle(there, tokens)
+        landings = [Landing(ahead.launched, rows)]
         if rest:
-            sampled = self._compute(rest, active, may_run_ahead=False)
-            return self._landed(ahead.launched, rows, active) | sampled
+            sampled, others = self._compute(rest, active, may_run_ahead=False)
+            return sampled, landings + others
         if may_run_ahead:
-            self._run_ahead(there, rows, active)
-        return self._landed(ahead.launched, rows, active)
+            self.run_ahead(there, rows, active)
+        return {}, landings
 
     def _settle(self, there: Sequence[ScheduledRequest], tokens: Mapping[RequestId, NextToken]) -> None:
         """Move tokens that were written to spare blocks into the blocks that their requests have by now."""
@@ -93,21 +108,25 @@ class GpuRunner:
 
     def _compute(
         self, scheduled: Sequence[ScheduledRequest], active: Active, *, may_run_ahead: bool
-    ) -> dict[RequestId, SampledToken]:
-        """Compute parts of a step that are not under way."""
+    ) -> "tuple[Sampled, list[Landing]]":
+        """Compute parts of a step that are not under way. Of several passes the last alone is still under way then."""
         chunks = [chunk_of(item, active[item.request.request_id]) for item in scheduled]
-        sampled: dict[RequestId, SampledToken] = {}
+        sampled: Sampled = {}
+        landings: list[Landing] = []
         passes = list(split_into_passes(chunks, MAX_LOGITS_ROWS))
         for chunks_of_pass in passes:
+            for landing in landings:
+                sampled |= self.landed(landing, active)
+            landings = []
             if any(len(chunk.logits_positions) > chunk.samples for chunk in chunks_of_pass):
                 logits = self._launcher.logits(flatten(chunks_of_pass, self._block_size))
                 sampled |= share_out(logits, chunks_of_pass, active)
                 continue
             launched, rows = self._launch(chunks_of_pass, active)
             if may_run_ahead and len(passes) == 1:
-                self._run_ahead(scheduled, rows, active)
-            sampled |= self._landed(launched, rows, active)
-        return sampled
+                self.run_ahead(scheduled, rows, active)
+            landings = [Landing(launched, rows)]
+        return sampled, landings
 
     def _launch(self, chunks: Sequence[Chunk], active: Active) -> tuple[Launched, dict[RequestId, int]]:
         names = [chunk.request_id for chunk in chunks if chunk.samples]
@@ -119,7 +138,8 @@ class GpuRunner:
         batch = flatten(chunks, self._block_size)
         return self._launcher.launch(batch, draws), {name: row for row, name in enumerate(names)}
 
-    def _run_ahead(self, scheduled: Sequence[ScheduledRequest], rows: Mapping[RequestId, int], active: Active) -> None:
+    def run_ahead(self, scheduled: Sequence[ScheduledRequest], rows: Mapping[RequestId, int], active: Active) -> None:
+        """Begin the step after the pass that was launched last, if it is clear: see :func:`predict`."""
         if len(scheduled) > self._launcher.max_num_tokens:
             return
         predicted = predict(scheduled, rows, active, self._block_size, self._max_model_len, self._launcher.spare_blocks)
@@ -127,15 +147,14 @@ class GpuRunner:
             launched = self._launcher.launch(predicted.batch, predicted.draws)
             self._ahead = Ahead(launched, predicted.tokens)
 
-    def _landed(
-        self, launched: Launched, rows: Mapping[RequestId, int], active: Active
-    ) -> dict[RequestId, SampledToken]:
-        """The tokens of ``rows``, each noted by its request's state; what needs more goes to the host's sampler."""
+    def landed(self, landing: "Landing", wanted: Active) -> dict[RequestId, SampledToken]:
+        """The tokens of a pass, each noted by its request's state; what needs more goes to the host's sampler."""
+        rows = {name: row for name, row in landing.rows.items() if name in wanted}
         if not rows:
-            return {}
-        states = {name: active[name].sampling for name in rows}
+            return {}  # nobody waits
+        token_ids = landing.launched.token_ids()
+        states = {name: wanted[name].sampling for name in rows}
         on_host = {name: rows[name] for name, state in states.items() if not state.needs_only_logits}
-        token_ids = launched.token_ids()
         sampled = {}
         for name, state in states.items():
             if name not in on_host:
@@ -143,7 +162,46 @@ class GpuRunner:
                 state.observe(token_id)
                 sampled[name] = SampledToken(token_id)
         if on_host:
-            logits = launched.logits[list(on_host.values())].float().cpu()
+            logits = landing.launched.logits[list(on_host.values())].float().cpu()
             tokens = sample(logits, [states[name] for name in on_host])
             sampled |= dict(zip(on_host, tokens, strict=True))
         return sampled
+
+
+class Landing(NamedTuple):
+    """A pass under way, and the rows of its logits by request."""
+
+    launched: Launched
+    rows: Mapping[RequestId, int]
+
+
+class ComputingPass:
+    """See :class:`anaphora.engine.model_runner.Computation`."""
+
+    def __init__(
+        self, runner: GpuRunner, active: Active, sampled: Sampled, landings: Sequence[Landing], *, was_alone: bool
+    ) -> None:
+        """``sampled``: what is there already. ``was_alone``: what could run ahead does."""
+        self._runner = runner
+        self._sampled = sampled
+        self._landings = landings
+        self._was_alone = was_alone
+        names = [name for landing in landings for name in landing.rows]
+        # captured passes share their logits: what the host reads of them it must read before the next one
+        self.may_be_followed = not runner.is_ahead and all(active[name].sampling.needs_only_logits for name in names)
+
+    @torch.inference_mode()
+    def go_on(self, scheduled: Sequence[ScheduledRequest], active: Active) -> None:
+        """See :class:`anaphora.engine.model_runner.Computation`."""
+        if len(self._landings) == 1 and not self._was_alone:  # an earlier one's tokens are no more on the device
+            with self._runner.telling_of_memory():
+                self._runner.run_ahead(scheduled, self._landings[0].rows, active)
+
+    @torch.inference_mode()
+    def tokens(self, wanted: Active) -> dict[RequestId, SampledToken]:
+        """See :class:`anaphora.engine.model_runner.Computation`."""
+        found = {name: token for name, token in self._sampled.items() if name in wanted}
+        with self._runner.telling_of_memory():
+            for landing in self._landings:
+                found |= self._runner.landed(landing, wanted)
+        return found

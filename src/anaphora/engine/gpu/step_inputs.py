@@ -71,9 +71,14 @@ class HostInputs:
         self.tensor = torch.zeros(room.num_words, dtype=torch.int32, pin_memory=pinned)
         self._words = self.tensor.numpy()
         self._places = room.places
+        self.was_read = torch.cuda.Event() if pinned else None  # type: ignore[no-untyped-call]
+        """By the device, which reads it when its turn comes: that may be several passes later."""
 
     def fill(self, batch: FlatBatch, plan: TaskPlan) -> int:
-        """Write a step; what is padding reads as nothing. Returns how many words are in use."""
+        """Write a step, once the one before was read; what is padding reads as nothing. Returns how many words are in
+        use."""
+        if self.was_read is not None:
+            self.was_read.synchronize()
         lists: tuple[tuple[tuple[int, ...] | IntArray, int], ...] = (
             (batch.token_ids, 0),
             (batch.positions, 0),
@@ -105,6 +110,8 @@ class DeviceInputs:
     def send(self, host: HostInputs, num_words: int) -> None:
         """Begin to copy what is in use; in the order of the stream, without waiting if the host's is page-locked."""
         self.tensor[:num_words].copy_(host.tensor[:num_words], non_blocking=True)
+        if host.was_read is not None:
+            host.was_read.record()
 
     def batch(
         self,
