@@ -88,7 +88,7 @@ class Loop:
             name = RequestId(f"chatcmpl-{self._num_asked}")
             self._num_asked += 1
             request = GenerationRequest(request_id=name, prompt_token_ids=prompt, params=params)
-            self._worker.submit(_adding(request))
+            self._worker.submit(adding(request))
         gate.set()
         self._are_done.wait()
 
@@ -113,7 +113,7 @@ class Loop:
         self._last_ns = time.thread_time_ns()
 
 
-def _adding(request: GenerationRequest) -> Callable[[Any], list[CoreOutput]]:
+def adding(request: GenerationRequest) -> Callable[[Any], list[CoreOutput]]:
     def add(core: Any) -> list[CoreOutput]:
         core.add(request)
         return []

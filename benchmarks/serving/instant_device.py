@@ -71,7 +71,9 @@ class InstantModel:
         return self._logits[: len(batch.logits_rows)]
 
 
-def load_instant_device(vocab_size: int) -> LoadedEngine:
+def load_instant_device(
+    vocab_size: int, *, target_prefill_tokens: int = 0, launcher_type: type[PassLauncher] = PassLauncher
+) -> LoadedEngine:
     """An engine as a GPU's, with room for many long prompts and no tokenizer; every pass of up to 1024 tokens counts as
     captured."""
     plan = EnginePlan(
@@ -81,11 +83,14 @@ def load_instant_device(vocab_size: int) -> LoadedEngine:
         kv_capacity=KVCapacity(NUM_BLOCKS, NUM_BLOCKS * BLOCK_SIZE, 0),
         cache=CacheConfig(num_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE),
         scheduler=SchedulerConfig(
-            max_num_seqs=256, max_num_batched_tokens=8192, target_prefill_tokens=0, max_model_len=MAX_MODEL_LEN
+            max_num_seqs=256,
+            max_num_batched_tokens=8192,
+            target_prefill_tokens=target_prefill_tokens,
+            max_model_len=MAX_MODEL_LEN,
         ),
     )
     model: Any = InstantModel()
-    launcher = PassLauncher(
+    launcher = launcher_type(
         model,
         _one_number_each(spare_blocks(plan)),
         room=captured_room(plan, BLOCK_SIZE),

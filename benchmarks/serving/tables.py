@@ -4,7 +4,8 @@ Standard library alone: ``scripts/generate_docs.py`` loads it.
 """
 
 import json
-from collections.abc import Callable, Iterable
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,29 @@ def _read(name: str) -> dict[str, Any]:
     return dict[str, Any](json.loads((RESULTS / f"{name}.json").read_text("utf-8")))
 
 
+def waves() -> str:
+    """What it gives that a device has the next pass to go on with."""
+    results = _read("waves")
+    names = {
+        "ttft_median_ms": "first token, median, ms",
+        "ttft_last_ms": "last, ms",
+        "total_ms": "all done, ms",
+        "device_idle_ms": "device idle, ms",
+    }
+    rows = [
+        [arm["arm"], *[_median_and_range([row[name] for row in arm["rounds"]]) for name in names]]
+        for arm in results["arms"]
+    ]
+    return f"{_conditions(results)}\n\n{table(['', *names.values()], rows, num_named=1)}"
+
+
+def _median_and_range(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "front_ends": front_ends,
     "host_path": host_path,
     "engine_loop": engine_loop,
+    "waves": waves,
 }

@@ -188,7 +188,12 @@ class ComputingPass:
         self._was_alone = was_alone
         names = [name for landing in landings for name in landing.rows]
         # captured passes share their logits: what the host reads of them it must read before the next one
-        self.may_be_followed = not runner.is_ahead and all(active[name].sampling.needs_only_logits for name in names)
+        self._is_settled = not runner.is_ahead and all(active[name].sampling.needs_only_logits for name in names)
+
+    @property
+    def may_be_followed(self) -> bool:
+        """See :class:`anaphora.engine.model_runner.Computation`."""
+        return self._is_settled
 
     @torch.inference_mode()
     def go_on(self, scheduled: Sequence[ScheduledRequest], active: Active) -> None:
