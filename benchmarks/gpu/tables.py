@@ -121,13 +121,63 @@ def agreement() -> str:
         (
             f"{len(group)} tiny random models, {dtype}",
             f"{max(row['relative_error'] for row in group):.1e}",
+            _worst_alone(group),
             f"{100 * min(row['top_1_agreement'] for row in group):.1f} %",
         )
         for dtype, group in by_dtype.items()
     ]
     real = found["real"]
-    rows.append((f"{real['model']}, bfloat16, {real['tokens']} tokens", "–", f"{100 * real['top_1_agreement']:.1f} %"))
-    return table(("model", "relative error of the logits, worst", "same likeliest token, worst"), rows, num_named=1)
+    about = f"{real['model']}, bfloat16, {real['tokens']} tokens"
+    rows.append((about, "–", "–", f"{100 * real['top_1_agreement']:.1f} %"))
+    head = (
+        "model",
+        "relative error of the logits, worst",
+        "of a last row computed alone, worst",
+        "same likeliest token, worst",
+    )
+    return table(head, rows, num_named=1)
+
+
+def _worst_alone(group: list[dict[str, Any]]) -> str:
+    name = "relative_error_of_a_row_alone"
+    return f"{max(row[name] for row in group):.1e}" if all(name in row for row in group) else "–"
+
+
+def overload() -> str:
+    """What became of the requests in each scene of the overload benchmark, and what the server counted meanwhile."""
+    head = (
+        "scene",
+        "answered",
+        "refused",
+        "failed",
+        "left",
+        "preemptions",
+        "evicted blocks",
+        "known questions answered as alone",
+        "seconds",
+    )
+    rows = []
+    for server in _read("overload.json")["servers"]:
+        where = f", {server['front_ends']} front ends" if server["front_ends"] else ""
+        for scene in server["scenes"]:
+            same, grown = scene["same_as_alone"], scene["grown"]
+            num_known = same["same"] + same["different"]
+            rows.append(
+                (
+                    f"{scene['scene']}{where}",
+                    *(f"{_ended(scene, kind):,}" for kind in ("answered", "refused", "failed", "left")),
+                    f"{grown['preemptions']:,}",
+                    f"{grown['evicted_blocks']:,}",
+                    f"{same['same']} of {num_known}" if num_known else "–",
+                    f"{scene['seconds']:.1f}",
+                )
+            )
+    return table(head, rows, num_named=1)
+
+
+def _ended(scene: dict[str, Any], kind: str) -> int:
+    """How many requests ended in a way whose label begins so."""
+    return sum(count for label, count in scene["ended"].items() if label.startswith(kind))
 
 
 STAGES = (
@@ -160,4 +210,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "gpu_products": products,
     "gpu_batch_invariance": batch_invariance,
     "gpu_agreement": agreement,
+    "gpu_overload": overload,
 }
