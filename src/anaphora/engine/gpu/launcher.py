@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle
 
 import torch
@@ -16,7 +17,7 @@ from anaphora.engine.memory_plan import MAX_LOGITS_ROWS
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.models.attention.tasks import TaskPlan
 from anaphora.models.attention.tiles import TileConfig
-from anaphora.models.device.batch import DeviceBatch
+from anaphora.models.device.batch import DeviceBatch, DeviceTasks
 from anaphora.models.device.causal_lm import DeviceLM
 from anaphora.models.kv_cache import PagedKVCache
 from anaphora.types import BlockId
@@ -55,10 +56,13 @@ def compute(model: DeviceLM, kv: PagedKVCache, batch: FlatBatch, plan: TaskPlan,
     """A pass operator by operator, in just the room that it needs. Returns its logits on the device."""
     whole = _sent(model, batch, plan, sampled)
     if 0 < 2 * len(batch.logits_rows) <= batch.num_tokens:
-        alone = logits_rows_alone(batch)
-        plan = model.attention.plan_spans(alone.spans)
-        whole = replace(whole, last_tasks=_sent(model, alone, plan, sampled).tasks)
+        whole = replace(whole, last_tasks=partial(_tasks_of_logits_rows, model, batch, sampled))
     return model.forward(whole, kv)
+
+
+def _tasks_of_logits_rows(model: DeviceLM, batch: FlatBatch, sampled: torch.Tensor) -> DeviceTasks:
+    alone = logits_rows_alone(batch)
+    return _sent(model, alone, model.attention.plan_spans(alone.spans), sampled).tasks
 
 
 def _sent(model: DeviceLM, batch: FlatBatch, plan: TaskPlan, sampled: torch.Tensor) -> DeviceBatch:

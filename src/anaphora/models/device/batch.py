@@ -1,5 +1,6 @@
 """What a pass on a device is given: int32 tensors in fixed places, padded to fixed shapes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,5 +50,6 @@ class DeviceBatch:
     sampled: torch.Tensor
     """Token ids that the pass before chose, by its rows of logits."""
     tasks: DeviceTasks
-    last_tasks: DeviceTasks | None = None
-    """Of the last layer, for the rows of logits alone, as nobody needs what its other queries read. ``None``: all."""
+    last_tasks: Callable[[], DeviceTasks] | None = None
+    """Makes those of the last layer, for the rows of logits alone, as nobody needs what its other queries read: when it
+    comes to that, since the device has the other layers to compute meanwhile. ``None``: all."""

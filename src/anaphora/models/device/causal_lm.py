@@ -77,7 +77,7 @@ class DeviceLM:
                 residual = self._rows(residual, batch)
                 normed = torch.empty_like(residual)
                 if batch.last_tasks is not None:
-                    queries, tasks = self._rows(queries, batch), batch.last_tasks
+                    queries, tasks = self._rows(queries, batch), batch.last_tasks()
             mixed = torch.empty_like(queries)
             self.attention.run(tasks, queries, kv.layer(index), mixed)
             if is_last and batch.last_tasks is None:
