@@ -101,7 +101,13 @@ def memory_engine(tokenizer: Tokenizer, **options: Any) -> tuple[Callable[..., L
     config = core.scheduler.config
     cache = core.scheduler.cache.config
     capacity = KVCapacity(cache.num_blocks, cache.num_slots, 0)
-    plan = SimpleNamespace(max_model_len=config.max_model_len, kv_capacity=capacity, is_on_gpu=False, device_bytes={})
+    plan = SimpleNamespace(
+        max_model_len=config.max_model_len,
+        kv_capacity=capacity,
+        scheduler=config,
+        is_on_gpu=False,
+        device_bytes={},
+    )
     loaded = LoadedEngine(core, tokenizer, cast(Any, plan), "memory", VOCAB_SIZE)
     return lambda config, checkpoint: loaded, model
 

@@ -127,6 +127,15 @@ def test_many_requests_stream_at_once(tiny_tokenizer: Tokenizer) -> None:
     serve(tiny_tokenizer, use, num_blocks=200)
 
 
+def test_the_config_tells_the_token_budget_that_it_came_to(tiny_tokenizer: Tokenizer) -> None:
+    """Without a setting it depends on the device."""
+
+    async def use(engine: Engine, model: MemoryModel) -> None:
+        assert engine.config.max_num_batched_tokens == 33
+
+    serve(tiny_tokenizer, use, config=EngineConfig(), max_num_batched_tokens=33)
+
+
 def test_tokens_come_one_by_one_to_whoever_takes_them(tiny_tokenizer: Tokenizer) -> None:
     async def use(engine: Engine, model: MemoryModel) -> None:
         go_on = threading.Semaphore(0)

@@ -32,7 +32,8 @@ PROMPT = tuple(range(3, 43))
 
 @pytest.fixture
 def backend(tiny_model: Path) -> ScriptedBackend:
-    return ScriptedBackend(Tokenizer.from_folder(tiny_model), config=EngineConfig(block_size=16))
+    config = EngineConfig(block_size=16, max_num_batched_tokens=300)
+    return ScriptedBackend(Tokenizer.from_folder(tiny_model), config=config)
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -76,7 +77,7 @@ def test_a_start_and_a_request(tmp_path: Path, backend: ScriptedBackend) -> None
     logged(path, backend, [request("one", namespace="key:secret")], "token-ids")
     start, served = rows_of(path)
     assert (start["kind"], start["content"], start["num_blocks"], start["block_size"]) == ("server", "token-ids", 8, 16)
-    assert (start["eviction_policy"], start["max_num_batched_tokens"]) == (EngineConfig().eviction_policy, 2048)
+    assert (start["eviction_policy"], start["max_num_batched_tokens"]) == (EngineConfig().eviction_policy, 300)
     assert start["target_prefill_tokens"] == EngineConfig().target_prefill_tokens == 512
     assert served["prompt_token_ids"] == list(PROMPT)
     assert served["output_token_ids"] == [3, 4]

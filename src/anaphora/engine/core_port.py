@@ -22,6 +22,7 @@ class EngineDescription:
     """What is known of an engine that has loaded its model, and does not change."""
 
     config: EngineConfig
+    """With the token budget of a step that it came to."""
     model_name: str
     """The checkpoint's name."""
     vocab_size: int

@@ -68,8 +68,9 @@ class EngineHost:
     def description(self) -> EngineDescription:
         """What callers need to know of the engine."""
         loaded = self.loaded
+        budget = loaded.plan.scheduler.max_num_batched_tokens  # which may depend on the GPU
         return EngineDescription(
-            config=self._config,
+            config=replace(self._config, max_num_batched_tokens=budget),
             model_name=loaded.model_name,
             vocab_size=loaded.vocab_size,
             max_model_len=loaded.plan.max_model_len,

@@ -17,7 +17,6 @@ from anaphora import __version__
 from anaphora.engine import EngineConfig, GenerationRequest, KVCapacity, RequestOutput
 
 FORMAT_VERSION = 1
-DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
 DIGEST_BYTES = 8
 """With a million blocks, the odds that two that differ have one digest are 1 to 37 million."""
 
@@ -80,7 +79,7 @@ class RowMaker:
             "enable_prefix_caching": config.enable_prefix_caching,
             "eviction_policy": config.eviction_policy,
             "max_num_seqs": config.max_num_seqs,
-            "max_num_batched_tokens": config.max_num_batched_tokens or DEFAULT_MAX_NUM_BATCHED_TOKENS,
+            "max_num_batched_tokens": config.max_num_batched_tokens,
             "target_prefill_tokens": config.target_prefill_tokens,
         }
 
