@@ -45,7 +45,7 @@ def main() -> None:
             deterministic=deterministic,
         )
         core = load_engine(config).core
-        runner = core._runner
+        runner = core.runner
         assert isinstance(runner, GpuRunner)
         key = "deterministic" if deterministic else "default"
         found[key] = {"differences": differences(runner._launcher), "median_ms": times(core)}

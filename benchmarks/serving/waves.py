@@ -82,7 +82,7 @@ class Burst:
         load = partial(load_instant_device, VOCAB_SIZE, target_prefill_tokens=DEFAULT_TARGET_PREFILL_TOKENS)
         self._worker = EngineWorker(partial(load, launcher_type=TimedLauncher))
         self._worker.listen(on_outputs=self._take, on_end=lambda failure: None)
-        runner: Any = self._worker.loaded.result().core._runner
+        runner: Any = self._worker.loaded.result().core.runner
         self.device: TimedLauncher = runner._launcher
 
     def ask(self, prompts: Sequence[Any], max_tokens: int, within_s: float) -> dict[str, float]:

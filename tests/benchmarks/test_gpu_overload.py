@@ -109,7 +109,7 @@ def test_steps_without_memory_are_told_and_got_over(tmp_path: Path) -> None:
 
     def load(config: EngineConfig, checkpoint: Any = None) -> LoadedEngine:
         loaded = load_engine(config, checkpoint)
-        loaded.core._runner = ScarceRunner(loaded.core._runner, hog)
+        loaded.core._passes.runner = ScarceRunner(loaded.core.runner, hog)
         return loaded
 
     model = tiny_checkpoint(tmp_path / "tiny")

@@ -91,20 +91,20 @@ def test_one_bad_prompt_and_none_has_run(llm: LLM) -> None:
 
 def test_a_failing_model_leaves_nothing_behind(llm: LLM, caplog: pytest.LogCaptureFixture) -> None:
     core: Any = llm._core
-    begin, core._runner.begin = core._runner.begin, fail
+    begin, core.runner.begin = core.runner.begin, fail
     with pytest.raises(EngineStepError):
         llm.generate([TEXT, "Never"], GREEDY)
-    core._runner.begin = begin
+    core.runner.begin = begin
     assert len(llm.generate(TEXT, GREEDY)[0].token_ids) == 6
     assert llm.stats().num_running == llm.stats().num_waiting == 0
 
 
 def test_an_interrupted_step_leaves_nothing_behind(llm: LLM) -> None:
     core: Any = llm._core
-    begin, core._runner.begin = core._runner.begin, interrupt
+    begin, core.runner.begin = core.runner.begin, interrupt
     with pytest.raises(KeyboardInterrupt):
         llm.generate([TEXT, "Never"], GREEDY)
-    core._runner.begin = begin
+    core.runner.begin = begin
     assert len(llm.generate(TEXT, GREEDY)[0].token_ids) == 6
     core.scheduler.check_integrity()
 

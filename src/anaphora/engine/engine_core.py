@@ -2,13 +2,12 @@
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from anaphora.engine.active_request import ActiveRequest
+from anaphora.engine.begun_passes import BegunPasses, PassError
 from anaphora.engine.core_output import CoreOutput
-from anaphora.engine.model_runner import Computation, Runner
+from anaphora.engine.model_runner import Runner
 from anaphora.engine.request import GenerationRequest, check_request
 from anaphora.engine.sampler import SampledToken
 from anaphora.engine.stats import EngineCounters, EngineStats, take_snapshot
@@ -25,13 +24,6 @@ MAX_FAILED_STEPS = 3
 """So many steps in a row may fail before the engine gives up."""
 
 logger = logging.getLogger(__name__)
-
-
-class BegunPass(NamedTuple):
-    """What the device computes, or will next."""
-
-    output: SchedulerOutput
-    computation: Computation
 
 
 class EngineCore:
@@ -51,15 +43,18 @@ class EngineCore:
         self.scheduler = scheduler
         self.clock = clock
         self._counters = EngineCounters()
-        self._runner = runner
+        self._passes = BegunPasses(scheduler, runner)
         self._vocab_size = vocab_size
         self._eos_token_ids = eos_token_ids
         self._seed = seed
         self._num_added = 0
         self._num_failed_in_a_row = 0
         self._active: dict[RequestId, ActiveRequest] = {}
-        self._passes: deque[BegunPass] = deque()
-        """Of the present step, in their order: one, or one and what the device goes on with behind it."""
+
+    @property
+    def runner(self) -> Runner:
+        """What computes the passes."""
+        return self._passes.runner
 
     def add(self, request: GenerationRequest) -> None:
         """Queue a request.
@@ -103,17 +98,17 @@ class EngineCore:
             EngineDeadError: too many passes have failed in a row.
         """
         self.scheduler.cache.pins.expire(self.clock())
-        failed: list[CoreOutput] = []
+        outputs: list[CoreOutput] = []
         if not self._passes:
             output = self.scheduler.schedule()
             if output is None:
                 return None
-            failed = self._begin(output, are_alone=not self.scheduler.num_waiting)
-        if len(self._passes) == 1 and self._passes[0].computation.may_be_followed:
+            outputs += self._begin(output)
+        if self._passes and self._passes.has_room:
             output = self.scheduler.extend()
             if output is not None:
-                failed += self._begin(output, are_alone=False)
-        return failed + self._finish() if self._passes else failed
+                outputs += self._begin(output)
+        return outputs + self._take_in() if self._passes else outputs
 
     def reset_prefix_cache(self) -> bool:
         """Forget every cached block; ``False`` while blocks are in use, and then nothing was forgotten."""
@@ -155,43 +150,23 @@ class EngineCore:
         """A picture of now."""
         return take_snapshot(self.scheduler, self._counters)
 
-    def _begin(self, output: SchedulerOutput, *, are_alone: bool) -> list[CoreOutput]:
+    def _begin(self, output: SchedulerOutput) -> list[CoreOutput]:
         """Have a pass computed. Nothing, or how its requests have failed."""
         self._note_schedule(output)
         try:
-            computation = self._runner.begin(output.scheduled, self._active, are_alone=are_alone)
-        except Exception as error:
-            return self._fail(output, error)
-        except BaseException:  # interrupted from the keyboard, say: the step is void, and the next one may begin
-            self._drop_from(self._passes[0].output if self._passes else output)
-            raise
-        self._passes.append(BegunPass(output, computation))
+            self._passes.begin(output, self._active)
+        except PassError as failure:
+            return self._fail(failure)
         return []
 
-    def _finish(self) -> list[CoreOutput]:
-        """Take in the first pass that was begun. If it is the last, and nobody waits, the next step is clear."""
-        output, computation = self._passes[0]
-        parts = self.scheduler.expected(output)
+    def _take_in(self) -> list[CoreOutput]:
+        """What comes of the first pass that was begun."""
         try:
-            if len(self._passes) == 1 and computation.may_be_followed and not self.scheduler.num_waiting:
-                computation.go_on([*parts, *self.scheduler.standing_by()], self._active)
-            names = [part.request.request_id for part in parts]
-            sampled = computation.tokens({name: self._active[name] for name in names})
-        except Exception as error:
-            return self._fail(output, error)
-        except BaseException:
-            self._drop_from(output)
-            raise
-        self._passes.popleft()
+            parts, sampled = self._passes.take_in(self._active)
+        except PassError as failure:
+            return self._fail(failure)
         self._num_failed_in_a_row = 0
-        self.scheduler.update(output, {request_id: token.token_id for request_id, token in sampled.items()})
         return self._outputs(parts, sampled)
-
-    def _drop_from(self, output: SchedulerOutput) -> None:
-        """A pass came to nothing, and so do those behind it."""
-        self.scheduler.fail(output)
-        while self._passes and self._passes[-1].output not in self.scheduler.passes:
-            self._passes.pop()
 
     def _note_schedule(self, output: SchedulerOutput) -> None:
         now = time.monotonic()
@@ -232,17 +207,17 @@ class EngineCore:
             scheduled_s=active.first_scheduled_s,
         )
 
-    def _fail(self, output: SchedulerOutput, error: Exception) -> list[CoreOutput]:
-        """Take a failed pass back and end its requests, one output each. Those of a pass behind it wait again."""
-        logger.error("a step of %d tokens failed", output.num_tokens, exc_info=error)
-        request_ids = [part.request.request_id for part in self.scheduler.expected(output)]
-        self._drop_from(output)
-        self._num_failed_in_a_row += not isinstance(error, StepMemoryError)
-        for request_id in request_ids:
+    def _fail(self, failure: PassError) -> list[CoreOutput]:
+        """End the requests of a pass that failed, one output each. Those of a pass behind it wait again."""
+        cause = failure.__cause__
+        assert isinstance(cause, Exception)
+        logger.error("%s", failure, exc_info=cause)
+        self._num_failed_in_a_row += not isinstance(cause, StepMemoryError)
+        for request_id in failure.request_ids:
             self.abort(request_id)
         if self._num_failed_in_a_row >= MAX_FAILED_STEPS:
-            raise EngineDeadError(f"{MAX_FAILED_STEPS} steps in a row failed, the last with: {error!r}") from error
-        return [CoreOutput.failed(request_id, _step_error(error)) for request_id in request_ids]
+            raise EngineDeadError(f"{MAX_FAILED_STEPS} steps in a row failed, the last with: {cause!r}") from cause
+        return [CoreOutput.failed(request_id, _step_error(cause)) for request_id in failure.request_ids]
 
 
 def _step_error(cause: Exception) -> EngineStepError:

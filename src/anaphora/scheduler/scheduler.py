@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from anaphora.errors import PromptTooLongError, RequestError
+from anaphora.errors import RequestError
 from anaphora.kvcache.config import CacheConfig
 from anaphora.kvcache.manager import KVCacheManager
 from anaphora.scheduler.assembly import StepAssembly
 from anaphora.scheduler.config import SchedulerConfig
 from anaphora.scheduler.decoding import decode, num_decode_steps
 from anaphora.scheduler.integrity import check_integrity
+from anaphora.scheduler.lengths import check_length
 from anaphora.scheduler.output import ScheduledRequest, SchedulerOutput
 from anaphora.scheduler.request import FinishReason, Request, RequestStatus
 from anaphora.scheduler.roster import Roster
 from anaphora.scheduler.stats import SchedulerStats
-from anaphora.scheduler.step import Step
+from anaphora.scheduler.step import Step, standing_by
 from anaphora.types import RequestId
 
 
@@ -64,7 +65,7 @@ class Scheduler:
         """
         if request.request_id in self._roster.by_id:
             raise RequestError(f"request id {request.request_id!r} is in use: choose another", param="request_id")
-        self._check_length(request)
+        check_length(request, self.config, self.cache.config)
         self._roster.arrive(request, self.cache.config.block_size)
 
     def abort(self, request_id: RequestId) -> Request | None:
@@ -121,20 +122,9 @@ class Scheduler:
         return self._open_step(output).expected(output)
 
     def standing_by(self) -> list[ScheduledRequest]:
-        """Running requests that no pass under way computes, each as a part without tokens. It ``samples`` if its last
-        known token is all that is missing."""
-        parts: Mapping[Request, ScheduledRequest] = {} if self._step is None else self._step.parts
-        return [
-            ScheduledRequest(
-                request,
-                request.num_computed_tokens,
-                0,
-                self.cache.tables[request.request_id].ids,
-                request.num_computed_tokens + 1 == request.num_tokens,
-            )
-            for request in self._roster.running
-            if request not in parts
-        ]
+        """Running requests that no pass under way computes: see :func:`anaphora.scheduler.step.standing_by`."""
+        parts = {} if self._step is None else self._step.parts
+        return standing_by(self._roster.running, parts, self.cache.tables)
 
     def update(self, output: SchedulerOutput, sampled: Mapping[RequestId, int]) -> list[Request]:
         """Take in the results of a pass: one token for each request that ``samples``. Returns those that finished."""
@@ -195,23 +185,6 @@ class Scheduler:
         )
 
     # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _check_length(self, request: Request) -> None:
-        wanted = request.num_prompt_tokens + min(1, request.max_tokens)
-        if wanted > self.config.max_model_len:
-            raise PromptTooLongError(
-                f"the prompt has {request.num_prompt_tokens} tokens, but the context length is "
-                f"{self.config.max_model_len} tokens for prompt and output: shorten the prompt",
-                param="prompt",
-                code="context_length_exceeded",
-            )
-        if request.num_prompt_tokens > self.cache.config.num_slots:
-            raise PromptTooLongError(
-                f"the prompt has {request.num_prompt_tokens} tokens, but the KV cache holds "
-                f"{self.cache.config.num_slots}: shorten the prompt or give the cache more memory",
-                param="prompt",
-                code="context_length_exceeded",
-            )
 
     def _open_step(self, output: SchedulerOutput) -> Step:
         assert self._step is not None, "there is no step to take in"

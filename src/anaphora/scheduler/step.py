@@ -1,9 +1,11 @@
 """The step that is being put together or computed."""
 
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from anaphora.kvcache.block_table import BlockTable
 from anaphora.scheduler.output import ScheduledRequest, SchedulerOutput
 from anaphora.scheduler.request import Request
 from anaphora.types import RequestId
@@ -66,3 +68,16 @@ class Step:
     def expected(self, output: SchedulerOutput) -> list[ScheduledRequest]:
         """The parts of a pass that still count."""
         return [part for part in output.scheduled if self.parts.get(part.request) is part]
+
+
+def standing_by(
+    running: Iterable[Request], parts: Mapping[Request, ScheduledRequest], tables: Mapping[RequestId, BlockTable]
+) -> list[ScheduledRequest]:
+    """Running requests that none of ``parts`` is of, each as a part without tokens. It ``samples`` if its last known
+    token is all that is missing."""
+    found = []
+    for request in running:
+        if request not in parts:
+            start, table = request.num_computed_tokens, tables[request.request_id].ids
+            found.append(ScheduledRequest(request, start, 0, table, samples=start + 1 == request.num_tokens))
+    return found
