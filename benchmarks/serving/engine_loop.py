@@ -7,19 +7,16 @@ host's work, as in a process whose front ends do the rest. No GPU, no model, no 
 Processor time of the thread, measured without the stages' stamps; then the stages, the least of each, by wall clock.
 """
 
-import argparse
-import json
-import platform
 import random
 import statistics
 import threading
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.serving.instant_device import BLOCK_SIZE, load_instant_device
+from benchmarks.serving.record import keep
 from benchmarks.serving.stages import Place, Stages
 
 from anaphora.engine.core_output import CoreOutput
@@ -27,7 +24,6 @@ from anaphora.engine.remote.messages import Output, Outputs, encode
 from anaphora.engine.request import GenerationRequest
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.engine.worker import EngineWorker
-from anaphora.lab import environment
 from anaphora.types import RequestId
 
 LENGTHS = (4096, 30_000)
@@ -227,24 +223,14 @@ def _ms(ns: float) -> float:
     return round(ns / 1e6, 4)
 
 
+def several_passes(rounds: int) -> dict[str, Any]:
+    """The least of all passes over all scenarios."""
+    return {"rows": [merged(rows) for rows in zip(*(all_rows(rounds) for _ in range(PASSES)), strict=True)]}
+
+
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--note", help="what else the machine did, to be kept with the results")
-    options = parser.parse_args()
-    record = {
-        "command": "python -m benchmarks.serving.engine_loop",
-        "python": platform.python_version(),
-        "processor": environment.describe()["processor"],
-        **({} if options.note is None else {"note": options.note}),
-        "rows": [merged(rows) for rows in zip(*(all_rows(options.rounds) for _ in range(PASSES)), strict=True)],
-    }
-    print(json.dumps(record, indent=1))
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    keep("benchmarks.serving.engine_loop", __doc__, ROUNDS, several_passes)
 
 
 if __name__ == "__main__":

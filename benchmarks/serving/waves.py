@@ -7,21 +7,18 @@ before the host knows the results of the one before, or only when it has taken t
 ever, and a pass is over when the passes before it are and the time that its tokens take has gone by (``PASS_MS``).
 """
 
-import argparse
-import json
-import platform
 import statistics
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks.serving.engine_loop import VOCAB_SIZE, Prompts, adding
 from benchmarks.serving.instant_device import load_instant_device
+from benchmarks.serving.record import keep
 
 from anaphora.engine.core_output import CoreOutput
 from anaphora.engine.gpu.flat_batch import FlatBatch
@@ -30,7 +27,6 @@ from anaphora.engine.gpu.runner import ComputingPass
 from anaphora.engine.request import GenerationRequest
 from anaphora.engine.sampling_params import SamplingParams
 from anaphora.engine.worker import EngineWorker
-from anaphora.lab import environment
 from anaphora.scheduler.config import DEFAULT_TARGET_PREFILL_TOKENS
 from anaphora.types import RequestId
 
@@ -150,26 +146,8 @@ def _replace(may_be_followed: Any) -> None:
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--note", help="what else the machine did, to be kept with the results")
-    options = parser.parse_args()
-    record = {
-        "command": "python -m benchmarks.serving.waves",
-        "python": platform.python_version(),
-        "processor": environment.describe()["processor"],
-        **({} if options.note is None else {"note": options.note}),
-        "clients": NUM_CLIENTS,
-        "cached_tokens": LENGTH,
-        "output_tokens": OUTPUT,
-        "pass_ms": PASS_MS,
-        "arms": measure(options.rounds),
-    }
-    print(json.dumps(record, indent=1))
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+    facts = {"clients": NUM_CLIENTS, "cached_tokens": LENGTH, "output_tokens": OUTPUT, "pass_ms": PASS_MS}
+    keep("benchmarks.serving.waves", __doc__, ROUNDS, lambda rounds: {**facts, "arms": measure(rounds)})
 
 
 if __name__ == "__main__":

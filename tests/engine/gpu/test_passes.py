@@ -1,12 +1,11 @@
 """Passes that a device goes on with before the host knows the results of the one before, by the emulated runner."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
 
 from anaphora.engine.request import GenerationRequest
 from anaphora.engine.sampling_params import SamplingParams
@@ -27,14 +26,6 @@ ON_HOST = (
     SamplingParams(max_tokens=4, temperature=0.0, logprobs=2),
     SamplingParams(max_tokens=4, temperature=0.0, prompt_logprobs=1),
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
 
 
 def requests(seed: int, num: int, params: Sequence[SamplingParams] = PARAMS) -> list[GenerationRequest]:

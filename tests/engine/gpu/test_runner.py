@@ -2,7 +2,6 @@
 
 import random
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,6 @@ PARAMS = (
     SamplingParams(max_tokens=1, temperature=0.0),
     SamplingParams(max_tokens=17, temperature=0.0, ignore_eos=True, stop_token_ids=tuple(range(0, VOCAB_SIZE, 9))),
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(num_threads)
 
 
 def requests(seed: int, num: int) -> list[GenerationRequest]:
