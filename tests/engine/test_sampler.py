@@ -147,7 +147,12 @@ def test_repetition_scales_tokens_of_prompt_and_output() -> None:
 def test_penalties_change_what_greedy_takes() -> None:
     of = state(temperature=0, frequency_penalty=1.5)
     logits = torch.tensor([[0.0, 2.0, 1.0]])
-    assert [sample(logits.clone(), [of])[0].token_id for _ in range(3)] == [1, 2, 1]
+    taken = []
+    for _ in range(3):
+        (token,) = sample(logits.clone(), [of])
+        of.observe(token.token_id)
+        taken.append(token.token_id)
+    assert taken == [1, 2, 1]
 
 
 def test_logprobs_are_taken_after_penalties_and_before_temperature() -> None:

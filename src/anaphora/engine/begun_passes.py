@@ -76,14 +76,15 @@ class BegunPasses:
         try:
             if self.has_room and not self._scheduler.num_waiting:
                 computation.go_on([*parts, *self._scheduler.standing_by()], active)
-            names = [part.request.request_id for part in parts]
-            sampled = computation.tokens({name: active[name] for name in names})
+            sampled = computation.tokens({part.request.request_id for part in parts})
         except Exception as error:
             raise self._failed(output) from error
         except BaseException:
             self._drop_from(output)
             raise
         self._begun.popleft()
+        for request_id, token in sampled.items():  # only now do they count: until here all can be taken back
+            active[request_id].sampling.observe(token.token_id)
         self._scheduler.update(output, {request_id: token.token_id for request_id, token in sampled.items()})
         return TakenIn(parts, sampled)
 

@@ -49,6 +49,8 @@ class EngineCore:
         self._seed = seed
         self._num_added = 0
         self._num_failed_in_a_row = 0
+        self._failures: list[CoreOutput] = []
+        """Of passes that failed, to be told by the next step that ends."""
         self._active: dict[RequestId, ActiveRequest] = {}
 
     @property
@@ -98,17 +100,16 @@ class EngineCore:
             EngineDeadError: too many passes have failed in a row.
         """
         self.scheduler.cache.pins.expire(self.clock())
-        outputs: list[CoreOutput] = []
         if not self._passes:
             output = self.scheduler.schedule()
-            if output is None:
+            if output is None and not self._failures:
                 return None
-            outputs += self._begin(output)
+            self._begin(output)
         if self._passes and self._passes.has_room:
-            output = self.scheduler.extend()
-            if output is not None:
-                outputs += self._begin(output)
-        return outputs + self._take_in() if self._passes else outputs
+            self._begin(self.scheduler.extend())
+        outputs = self._take_in() if self._passes else []
+        failures, self._failures = self._failures, []
+        return failures + outputs
 
     def reset_prefix_cache(self) -> bool:
         """Forget every cached block; ``False`` while blocks are in use, and then nothing was forgotten."""
@@ -150,21 +151,22 @@ class EngineCore:
         """A picture of now."""
         return take_snapshot(self.scheduler, self._counters)
 
-    def _begin(self, output: SchedulerOutput) -> list[CoreOutput]:
-        """Have a pass computed. Nothing, or how its requests have failed."""
-        self._note_schedule(output)
-        try:
-            self._passes.begin(output, self._active)
-        except PassError as failure:
-            return self._fail(failure)
-        return []
+    def _begin(self, output: SchedulerOutput | None) -> None:
+        """Have a pass computed, if there is one."""
+        if output is not None:
+            self._note_schedule(output)
+            try:
+                self._passes.begin(output, self._active)
+            except PassError as failure:
+                self._fail(failure)
 
     def _take_in(self) -> list[CoreOutput]:
         """What comes of the first pass that was begun."""
         try:
             parts, sampled = self._passes.take_in(self._active)
         except PassError as failure:
-            return self._fail(failure)
+            self._fail(failure)
+            return []
         self._num_failed_in_a_row = 0
         return self._outputs(parts, sampled)
 
@@ -207,7 +209,7 @@ class EngineCore:
             scheduled_s=active.first_scheduled_s,
         )
 
-    def _fail(self, failure: PassError) -> list[CoreOutput]:
+    def _fail(self, failure: PassError) -> None:
         """End the requests of a pass that failed, one output each. Those of a pass behind it wait again."""
         cause = failure.__cause__
         assert isinstance(cause, Exception)
@@ -215,9 +217,9 @@ class EngineCore:
         self._num_failed_in_a_row += not isinstance(cause, StepMemoryError)
         for request_id in failure.request_ids:
             self.abort(request_id)
+        self._failures += [CoreOutput.failed(request_id, _step_error(cause)) for request_id in failure.request_ids]
         if self._num_failed_in_a_row >= MAX_FAILED_STEPS:
             raise EngineDeadError(f"{MAX_FAILED_STEPS} steps in a row failed, the last with: {cause!r}") from cause
-        return [CoreOutput.failed(request_id, _step_error(cause)) for request_id in failure.request_ids]
 
 
 def _step_error(cause: Exception) -> EngineStepError:

@@ -1,6 +1,6 @@
 """Runs a step's schedule on the model: chunks to tensors, logits to tokens. Torch begins here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
@@ -33,8 +33,9 @@ class Computation(Protocol):
         """If it may be followed: in the next step all of ``scheduled``, and nobody else, will compute a token each."""
         ...
 
-    def tokens(self, wanted: Mapping[RequestId, ActiveRequest]) -> dict[RequestId, SampledToken]:
-        """Wait until it is computed: a token for each request that samples and is ``wanted``."""
+    def tokens(self, wanted: Collection[RequestId]) -> dict[RequestId, SampledToken]:
+        """Wait until it is computed: a token for each request that samples and is ``wanted``. To be noted by the
+        requests' states."""
         ...
 
 
@@ -65,7 +66,7 @@ class Computed:
     def go_on(self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest]) -> None:
         """See :class:`Computation`: nothing is gained."""
 
-    def tokens(self, wanted: Mapping[RequestId, ActiveRequest]) -> dict[RequestId, SampledToken]:
+    def tokens(self, wanted: Collection[RequestId]) -> dict[RequestId, SampledToken]:
         """See :class:`Computation`."""
         return {name: token for name, token in self.sampled.items() if name in wanted}
 

@@ -23,7 +23,7 @@ class SampledToken(NamedTuple):
 
 
 def sample(logits: torch.Tensor, states: Sequence[SamplingState]) -> list[SampledToken]:
-    """Choose the next token of each request; each takes note of its own.
+    """Choose the next token of each request. To be noted by its state (``observe``) once it counts.
 
     ``logits`` ``[R, vocab_size]`` float32, one row per state; rows with penalties, bias or masks are changed in place.
     Log-probabilities are taken after that and before temperature.
@@ -36,8 +36,6 @@ def sample(logits: torch.Tensor, states: Sequence[SamplingState]) -> list[Sample
         if not state.params.is_greedy:
             token_ids[index] = draw(logits[index], state.params, state.uniform())
     logprobs = _logprobs(logits, token_ids, states)
-    for token_id, state in zip(token_ids, states, strict=True):
-        state.observe(token_id)
     return [SampledToken(token_id, logprobs.get(index)) for index, token_id in enumerate(token_ids)]
 
 

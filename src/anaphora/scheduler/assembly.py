@@ -1,5 +1,7 @@
 """How a step is put together: who goes on, who is let in, who has to give way, and how letting in is undone."""
 
+from typing import Literal
+
 from anaphora.kvcache.block_table import BlockTable
 from anaphora.kvcache.manager import KVCacheManager
 from anaphora.scheduler.config import SchedulerConfig
@@ -12,8 +14,8 @@ PREFILL_PER_DECODE = 4
 """Prompt tokens for every token of decoding that a step may hold whatever the target: each step begun for less would
 spend more of its time on those who decode."""
 
-TARGETS_PER_STEP = 6
-"""So many times the target may be in all passes of a step: who decodes waits for them."""
+PASSES_PER_STEP = 6
+"""At most: who decodes waits for them."""
 TARGETS_PER_PASS = 2
 """A pass with more of them holds a long prompt, for which who decodes waits long enough."""
 
@@ -37,8 +39,8 @@ class StepAssembly:
     def extend(self, step: Step) -> None:
         """Another pass of waiting requests, whom only the target has kept out so far."""
         target = self._config.target_prefill_tokens
-        is_short = step.num_prefill_tokens_before < TARGETS_PER_STEP * target
-        if is_short and step.most_prefill_tokens <= TARGETS_PER_PASS * target and not step.preempted:
+        has_target = target > 0 and step.most_prefill_tokens <= TARGETS_PER_PASS * target
+        if has_target and step.num_passes < PASSES_PER_STEP and not step.preempted:
             self._admit_waiting(step)
 
     def put_back(self, request: Request, step: Step) -> None:
@@ -88,7 +90,8 @@ class StepAssembly:
     def _admit_waiting(self, step: Step) -> None:
         waiting, running = self._roster.waiting, self._roster.running
         while waiting and step.budget > 0 and len(running) < self._config.max_num_seqs and not self._is_enough(step):
-            if not self._admit(waiting.first, step) and (running or not self._cache.pins.give_way()):
+            obstacle = self._admit(waiting.first, step)
+            if obstacle == "tokens" or (obstacle == "blocks" and (running or not self._cache.pins.give_way())):
                 break  # nobody overtakes
 
     def _is_enough(self, step: Step) -> bool:
@@ -96,17 +99,17 @@ class StepAssembly:
         target = self._config.target_prefill_tokens
         return target > 0 and step.num_prefill_tokens >= max(target, PREFILL_PER_DECODE * step.num_single_tokens)
 
-    def _admit(self, request: Request, step: Step) -> bool:
-        """Let a waiting request run if the step has tokens and the cache has blocks for it."""
+    def _admit(self, request: Request, step: Step) -> Literal["tokens", "blocks"] | None:
+        """Let a waiting request run if the step has tokens and the cache has blocks for it; else what is lacking."""
         cache = self._cache
         match = cache.match(request.namespace, request.blocks, lookup=request.lookup, step=step.number)
         num_missing = request.num_tokens - match.num_cached_tokens
         num_new_tokens = min(num_missing, step.budget)
         if num_new_tokens < num_missing and not self._config.enable_chunked_prefill:
-            return False
+            return "tokens"
         num_tokens = match.num_cached_tokens + num_new_tokens
         if not cache.fits(match, num_tokens):
-            return False
+            return "blocks"
         is_first = request.ledger is None
         ledger = request.ledger or cache.explain(match)
         table = cache.admit(request.request_id, match, num_tokens, step=step.number)
@@ -117,4 +120,4 @@ class StepAssembly:
         request.admit(match.num_cached_tokens, ledger)
         step.admitted[request] = is_first
         step.add(request, num_new_tokens, table.ids)
-        return True
+        return None

@@ -29,8 +29,8 @@ class Step:
     lost."""
     num_single_tokens: int = 0
     """In that pass, of requests that compute just one: most of them decode."""
-    num_prefill_tokens_before: int = 0
-    """In earlier passes."""
+    num_passes: int = 0
+    """Decided on."""
     most_prefill_tokens: int = 0
     """In one of them."""
     scheduled: list[ScheduledRequest] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Step:
         num_tokens = sum(part.num_new_tokens for part in self.scheduled)
         output = SchedulerOutput(self.number, tuple(self.scheduled), tuple(self.preempted), num_tokens)
         self.passes.append(output)
-        self.num_prefill_tokens_before += self.num_prefill_tokens
+        self.num_passes += 1
         self.most_prefill_tokens = max(self.most_prefill_tokens, self.num_prefill_tokens)
         self.scheduled, self.num_prefill_tokens, self.num_single_tokens = [], 0, 0
         return output

@@ -5,6 +5,7 @@ definition of :func:`anaphora.engine.sampler.draw`; whatever needs more goes thr
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -25,18 +26,15 @@ def draw_rows(
     distribution, and write it into the same row of ``sampled`` ``[R]``."""
     for first in range(0, len(rows), ROWS_AT_ONCE):
         some = slice(first, first + ROWS_AT_ONCE)
-        at = torch.tensor(rows[some], device=logits.device)
+        at = _sent(list(rows[some]), torch.int64, logits.device)
         sampled[at] = _drawn(logits[at].float(), params[some], uniforms[some]).to(sampled.dtype)
 
 
 def _drawn(logits: torch.Tensor, params: Sequence[SamplingParams], uniforms: Sequence[float]) -> torch.Tensor:
     """``[N]`` ids; ``logits`` ``[N, vocab_size]`` float32."""
     settings = [[p.temperature, p.min_p, p.top_k if p.top_k > 0 else logits.shape[1], p.top_p] for p in params]
-    columns = torch.tensor(
-        [[*row, uniform] for row, uniform in zip(settings, uniforms, strict=True)],
-        dtype=torch.float64,
-        device=logits.device,
-    )
+    rows = [[*row, uniform] for row, uniform in zip(settings, uniforms, strict=True)]
+    columns = _sent(rows, torch.float64, logits.device)
     temperature, min_p, top_k, top_p, uniform = columns.unsqueeze(-1).unbind(1)
     weights = ((logits - logits.amax(-1, keepdim=True)) / temperature.float()).exp_()  # the likeliest has weight 1
     weights = torch.where(weights < min_p.float(), 0.0, weights)
@@ -46,6 +44,11 @@ def _drawn(logits: torch.Tensor, params: Sequence[SamplingParams], uniforms: Seq
     whole = sums[:, -1:]
     point = torch.minimum(uniform * whole, torch.nextafter(whole, torch.zeros_like(whole)))
     return torch.searchsorted(sums, point, right=True).squeeze(-1)
+
+
+def _sent(numbers: Sequence[Any], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """From page-locked memory: else the host would wait for all that was launched before."""
+    return torch.tensor(numbers, dtype=dtype, pin_memory=device.type == "cuda").to(device, non_blocking=True)
 
 
 def _cut(weights: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:

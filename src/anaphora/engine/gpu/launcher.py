@@ -22,8 +22,8 @@ from anaphora.models.device.causal_lm import DeviceLM
 from anaphora.models.kv_cache import PagedKVCache
 from anaphora.types import BlockId
 
-NUM_IN_FLIGHT = 4
-"""Passes whose tokens somebody may still ask for: what ran ahead, what joins it, the pass behind them, and one more."""
+NUM_BUFFERS = 4
+"""For the inputs of captured passes: none waits for the device to read one, as long as no more are under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,14 @@ class Launched:
     _token_ids: torch.Tensor
     _event: torch.cuda.Event | None
 
-    def token_ids(self) -> list[int]:
-        """Wait for the sampled tokens, one for each row of logits."""
+    def wait(self) -> None:
+        """Until it is computed."""
         if self._event is not None:
             self._event.synchronize()
+
+    def token_ids(self) -> list[int]:
+        """Wait for the sampled tokens, one for each row of logits."""
+        self.wait()
         ids: list[int] = self._token_ids.tolist()
         return ids
 
@@ -98,10 +102,10 @@ class PassLauncher:
         self._is_cuda = model.device.type == "cuda"
         self._inputs = DeviceInputs(room, model.device)
         self._workspace = model.attention.workspace(room.num_parts)
-        self._hosts = cycle([HostInputs(room, pinned=self._is_cuda) for _ in range(NUM_IN_FLIGHT)])
+        self._hosts = cycle([HostInputs(room, pinned=self._is_cuda) for _ in range(NUM_BUFFERS)])
         self._sampled = torch.zeros(MAX_LOGITS_ROWS, dtype=torch.int32, device=model.device)
-        outputs = torch.zeros(NUM_IN_FLIGHT, MAX_LOGITS_ROWS, dtype=torch.int32, pin_memory=self._is_cuda)
-        self._outputs = cycle(outputs)
+        self.num_launched = 0
+        """Passes that were begun, or could not be: the device has the sampled tokens of the last one alone."""
         self._logits: torch.Tensor | None = None
         """Of all captured passes: a tensor for each of them would come to gigabytes."""
         self._passes: dict[tuple[int, TileConfig], Pass] = {}
@@ -149,6 +153,7 @@ class PassLauncher:
 
         A token id ``-1 - i`` is the token that row ``i`` of the pass before has sampled.
         """
+        self.num_launched += 1
         plan = self._model.attention.plan_spans(batch.spans)
         bucket = bucket_of(batch.num_tokens, self._buckets) if self._buckets else None
         if bucket is not None and self._inputs.room.holds(batch, plan):
@@ -188,7 +193,7 @@ class PassLauncher:
         return self._passes[bucket, plan.config]()
 
     def _sent_back(self, logits: torch.Tensor, num_rows: int) -> Launched:
-        token_ids = next(self._outputs)[:num_rows]
+        token_ids = torch.empty(num_rows, dtype=torch.int32, pin_memory=self._is_cuda)
         token_ids.copy_(self._sampled[:num_rows], non_blocking=True)
         event = None
         if self._is_cuda:

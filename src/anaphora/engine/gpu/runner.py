@@ -1,7 +1,7 @@
 """Runs a step's schedule on a device. Small steps are captured passes, and the next step may already be under way."""
 
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -32,8 +32,14 @@ class GpuRunner:
         self._block_size = block_size
         self._max_model_len = max_model_len
         self._ahead: Ahead | None = None
+        self._unawaited: list[Launched] = []
         self.num_ahead = 0
         """Tokens that were there when they were asked for."""
+
+    @property
+    def num_launched(self) -> int:
+        """Passes that were given to the device, or could not be."""
+        return self._launcher.num_launched
 
     @property
     def is_ahead(self) -> bool:
@@ -47,8 +53,15 @@ class GpuRunner:
         """Begin to compute a pass. The next step is begun, too, if nobody else is here to join it."""
         ahead, self._ahead = self._ahead, None
         with self.telling_of_memory():
-            begun = self._begin(scheduled, active, ahead, may_run_ahead=are_alone)
-        return ComputingPass(self, active, *begun, was_alone=are_alone)
+            sampled, landings = self._begin(scheduled, active, ahead, may_run_ahead=are_alone)
+            self._hold_back()
+        return ComputingPass(self, active, sampled, landings, self._launcher.num_launched)
+
+    def _hold_back(self) -> None:
+        """Chunks of which nobody wants a token are not waited for: no more than one is to be under way behind another,
+        or whoever comes would stand behind a whole prompt."""
+        while self._unawaited:
+            self._unawaited.pop().wait()
 
     @contextmanager
     def telling_of_memory(self) -> Iterator[None]:
@@ -116,7 +129,7 @@ class GpuRunner:
         passes = list(split_into_passes(chunks, MAX_LOGITS_ROWS))
         for chunks_of_pass in passes:
             for landing in landings:
-                sampled |= self.landed(landing, active)
+                sampled |= self.landed(landing, active, active)
             landings = []
             if any(len(chunk.logits_positions) > chunk.samples for chunk in chunks_of_pass):
                 logits = self._launcher.logits(flatten(chunks_of_pass, self._block_size))
@@ -139,28 +152,34 @@ class GpuRunner:
         return self._launcher.launch(batch, draws), {name: row for row, name in enumerate(names)}
 
     def run_ahead(self, scheduled: Sequence[ScheduledRequest], rows: Mapping[RequestId, int], active: Active) -> None:
-        """Begin the step after the pass that was launched last, if it is clear: see :func:`predict`."""
-        if len(scheduled) > self._launcher.max_num_tokens:
+        """Begin the step after the pass that was launched last, if it is clear: see :func:`predict`.
+
+        Where memory does not suffice for that, nothing runs ahead: what was launched before is computed all the same.
+        """
+        if len(scheduled) > min(self._launcher.max_num_tokens, MAX_LOGITS_ROWS):
             return
         predicted = predict(scheduled, rows, active, self._block_size, self._max_model_len, self._launcher.spare_blocks)
         if predicted is not None:
-            launched = self._launcher.launch(predicted.batch, predicted.draws)
-            self._ahead = Ahead(launched, predicted.tokens)
+            try:
+                launched = self._launcher.launch(predicted.batch, predicted.draws)
+            except Exception as error:
+                if not is_lack_of_memory(error):
+                    raise
+                traceback.clear_frames(error.__traceback__)
+                self._launcher.free_unused_memory()
+            else:
+                self._ahead = Ahead(launched, predicted.tokens)
 
-    def landed(self, landing: "Landing", wanted: Active) -> dict[RequestId, SampledToken]:
-        """The tokens of a pass, each noted by its request's state; what needs more goes to the host's sampler."""
+    def landed(self, landing: "Landing", wanted: Collection[RequestId], active: Active) -> Sampled:
+        """The tokens of a pass; what needs more than its likeliest one goes to the host's sampler."""
         rows = {name: row for name, row in landing.rows.items() if name in wanted}
         if not rows:
-            return {}  # nobody waits
+            self._unawaited.append(landing.launched)
+            return {}
         token_ids = landing.launched.token_ids()
-        states = {name: wanted[name].sampling for name in rows}
+        states = {name: active[name].sampling for name in rows}
         on_host = {name: rows[name] for name, state in states.items() if not state.needs_only_logits}
-        sampled = {}
-        for name, state in states.items():
-            if name not in on_host:
-                token_id = token_ids[rows[name]]
-                state.observe(token_id)
-                sampled[name] = SampledToken(token_id)
+        sampled = {name: SampledToken(token_ids[row]) for name, row in rows.items() if name not in on_host}
         if on_host:
             logits = landing.launched.logits[list(on_host.values())].float().cpu()
             tokens = sample(logits, [states[name] for name in on_host])
@@ -179,13 +198,14 @@ class ComputingPass:
     """See :class:`anaphora.engine.model_runner.Computation`."""
 
     def __init__(
-        self, runner: GpuRunner, active: Active, sampled: Sampled, landings: Sequence[Landing], *, was_alone: bool
+        self, runner: GpuRunner, active: Active, sampled: Sampled, landings: Sequence[Landing], num_launched: int
     ) -> None:
-        """``sampled``: what is there already. ``was_alone``: what could run ahead does."""
+        """``sampled``: what is there already. ``num_launched``: so many passes were, with this one."""
         self._runner = runner
+        self._active = active
         self._sampled = sampled
         self._landings = landings
-        self._was_alone = was_alone
+        self._num_launched = num_launched
         names = [name for landing in landings for name in landing.rows]
         # captured passes share their logits: what the host reads of them it must read before the next one
         self._is_settled = not runner.is_ahead and all(active[name].sampling.needs_only_logits for name in names)
@@ -198,15 +218,17 @@ class ComputingPass:
     @torch.inference_mode()
     def go_on(self, scheduled: Sequence[ScheduledRequest], active: Active) -> None:
         """See :class:`anaphora.engine.model_runner.Computation`."""
-        if len(self._landings) == 1 and not self._was_alone:  # an earlier one's tokens are no more on the device
+        is_last = self._runner.num_launched == self._num_launched
+        # the device has the tokens of the launch that was the last one, and no others
+        if is_last and len(self._landings) == 1 and not self._sampled:
             with self._runner.telling_of_memory():
                 self._runner.run_ahead(scheduled, self._landings[0].rows, active)
 
     @torch.inference_mode()
-    def tokens(self, wanted: Active) -> dict[RequestId, SampledToken]:
+    def tokens(self, wanted: Collection[RequestId]) -> Sampled:
         """See :class:`anaphora.engine.model_runner.Computation`."""
         found = {name: token for name, token in self._sampled.items() if name in wanted}
         with self._runner.telling_of_memory():
             for landing in self._landings:
-                found |= self._runner.landed(landing, wanted)
+                found |= self._runner.landed(landing, wanted, self._active)
         return found
