@@ -55,7 +55,8 @@ class GpuRunner:
         with self.telling_of_memory():
             sampled, landings = self._begin(scheduled, active, ahead, may_run_ahead=are_alone)
             self._hold_back()
-        return ComputingPass(self, active, sampled, landings, self._launcher.num_launched)
+        num_launched = None if are_alone else self._launcher.num_launched
+        return ComputingPass(self, active, sampled, landings, num_launched)
 
     def _hold_back(self) -> None:
         """Chunks of which nobody wants a token are not waited for: no more than one is to be under way behind another,
@@ -198,9 +199,10 @@ class ComputingPass:
     """See :class:`anaphora.engine.model_runner.Computation`."""
 
     def __init__(
-        self, runner: GpuRunner, active: Active, sampled: Sampled, landings: Sequence[Landing], num_launched: int
+        self, runner: GpuRunner, active: Active, sampled: Sampled, landings: Sequence[Landing], num_launched: int | None
     ) -> None:
-        """``sampled``: what is there already. ``num_launched``: so many passes were, with this one."""
+        """``sampled``: what is there already. ``num_launched``: so many passes were, with this one; ``None``: what can
+        run ahead of it does."""
         self._runner = runner
         self._active = active
         self._sampled = sampled
