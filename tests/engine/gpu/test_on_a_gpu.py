@@ -48,6 +48,27 @@ def test_requests_in_one_batch_get_what_they_get_alone() -> None:
     assert together == alone
 
 
+def test_passes_begun_behind_one_another_give_what_requests_get_alone() -> None:
+    """Each is launched before the host knows the tokens of the one before."""
+    chats = [[{"role": "user", "content": f"{STORY}Question {number}: who?"}] for number in range(24)]
+    with on_gpu(deterministic=True, target_prefill_tokens=64) as llm:
+        core: Any = llm._core
+        scheduler = core.scheduler
+        extend, passes = scheduler.extend, list[Any]()
+
+        def noting() -> Any:
+            passes.append(extend())
+            return passes[-1]
+
+        scheduler.extend = noting
+        first = [tuple(llm.chat(chats[0], PARAMS)[0].token_ids)]
+        together = [tuple(result.token_ids) for result in llm.chat(chats, PARAMS)]
+        assert sum(output is not None for output in passes) > 1
+        alone = [tuple(llm.chat(chat, PARAMS)[0].token_ids) for chat in chats]
+    assert together == alone
+    assert first == alone[:1]
+
+
 def test_what_does_not_fit_is_told() -> None:
     with pytest.raises(ConfigError, match="does not fit"):
         LLM(device="cuda", gpu_memory_utilization=0.001)
