@@ -34,7 +34,8 @@ NUM_CLIENTS, LENGTH, OUTPUT = 64, 4096, 128
 ARRIVE_WITHIN_S = 0.02
 ROUNDS = 10
 PASS_MS = {1: 4.1, 32: 4.96, 64: 5.2, 256: 8.7, 512: 14.9, 1024: 27.5, 2048: 54.0}
-"""By tokens, between which it is linear: Qwen2.5-7B's sizes in bfloat16 behind 4k cached tokens, on an H200."""
+"""By tokens, between which it is linear: Qwen2.5-7B's sizes in bfloat16 behind 4k cached tokens, on an H200, whose
+records were not kept."""
 ARMS = {"one pass at a time": False, "the next pass begun before": True}
 
 

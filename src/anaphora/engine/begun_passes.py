@@ -75,7 +75,7 @@ class BegunPasses:
         parts = self._scheduler.expected(output)
         try:
             if self.has_room and not self._scheduler.num_waiting:
-                computation.go_on([*parts, *self._scheduler.standing_by()], active)
+                computation.go_on([*parts, *self._scheduler.standing_by()])
             sampled = computation.tokens({part.request.request_id for part in parts})
         except Exception as error:
             raise self._failed(output) from error

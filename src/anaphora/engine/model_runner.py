@@ -29,7 +29,7 @@ class Computation(Protocol):
         """Whether another pass may be begun before this one's tokens are asked for."""
         ...
 
-    def go_on(self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest]) -> None:
+    def go_on(self, scheduled: Sequence[ScheduledRequest]) -> None:
         """If it may be followed: in the next step all of ``scheduled``, and nobody else, will compute a token each."""
         ...
 
@@ -63,7 +63,7 @@ class Computed:
     sampled: Mapping[RequestId, SampledToken]
     may_be_followed: bool = False
 
-    def go_on(self, scheduled: Sequence[ScheduledRequest], active: Mapping[RequestId, ActiveRequest]) -> None:
+    def go_on(self, scheduled: Sequence[ScheduledRequest]) -> None:
         """See :class:`Computation`: nothing is gained."""
 
     def tokens(self, wanted: Collection[RequestId]) -> dict[RequestId, SampledToken]:

@@ -20,7 +20,8 @@ class SchedulerConfig:
     max_num_batched_tokens: int = 2048
     """The token budget of a step."""
     target_prefill_tokens: int = DEFAULT_TARGET_PREFILL_TOKENS
-    """Nobody is let into a step that computes so many prompt tokens already. 0: as many as its budget allows.
+    """Nobody is let into a step that computes so many prompt tokens already, but as a further pass of it where a device
+    can have one to go on with (:meth:`Scheduler.extend`). 0: as many as its budget allows.
 
     From some hundreds of tokens on a step takes the longer the more it holds. So who waits for the next step gets its
     first token no later for that, and those before it get theirs sooner.

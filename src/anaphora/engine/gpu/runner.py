@@ -218,13 +218,13 @@ class ComputingPass:
         return self._is_settled
 
     @torch.inference_mode()
-    def go_on(self, scheduled: Sequence[ScheduledRequest], active: Active) -> None:
+    def go_on(self, scheduled: Sequence[ScheduledRequest]) -> None:
         """See :class:`anaphora.engine.model_runner.Computation`."""
         is_last = self._runner.num_launched == self._num_launched
         # the device has the tokens of the launch that was the last one, and no others
         if is_last and len(self._landings) == 1 and not self._sampled:
             with self._runner.telling_of_memory():
-                self._runner.run_ahead(scheduled, self._landings[0].rows, active)
+                self._runner.run_ahead(scheduled, self._landings[0].rows, self._active)
 
     @torch.inference_mode()
     def tokens(self, wanted: Collection[RequestId]) -> Sampled:
