@@ -10,7 +10,8 @@ import torch
 from anaphora.models.batch import SequenceSpan
 from tests.models.kernels import interpreter  # noqa: F401  # skips where kernels cannot be run
 
-from anaphora.models.attention import long_prefill  # isort: skip
+from anaphora.models.attention import cuda, long_prefill  # isort: skip
+from anaphora.models.attention.cuda import CudaAttention  # isort: skip
 from anaphora.models.kernels import fold  # isort: skip
 from anaphora.models.attention.long_prefill import (  # isort: skip
     MIN_NEW,
@@ -66,7 +67,56 @@ def test_a_request_equals_dense_attention_over_all_its_keys(query_len: int, kv_l
 def test_neighbouring_blocks_are_read_in_place() -> None:
     prefill = LongPrefill(dense, BLOCK_SIZE, torch.device("cpu"))
     plan = prefill.plan(SequenceSpan(0, 8, 24, np.arange(3, 9)))  # type: ignore[arg-type]
-    assert plan.pieces == (slice(12, 28), slice(28, 36))
+    assert [piece.slots for piece in plan.pieces] == [slice(12, 28), slice(28, 36)]
+
+
+def test_what_lies_behind_the_last_token_is_not_read() -> None:
+    """It is another request's, or nobody's yet."""
+    prefill = LongPrefill(dense, BLOCK_SIZE, torch.device("cpu"))
+    plan = prefill.plan(SequenceSpan(0, 7, 23, np.arange(3, 9)))  # type: ignore[arg-type]
+    assert [piece.slots for piece in plan.pieces] == [slice(12, 28), None]
+
+
+@pytest.mark.parametrize(("query_len", "kv_len"), [(8, 8), (5, 5), (5, 12), (9, 31), (4, 39)])
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_queries_with_room_around_them_are_read_in_place(query_len: int, kv_len: int, beyond: int) -> None:
+    """What the room holds matters to nobody. With a row too few they are copied."""
+    num_blocks = 14
+    prefill = LongPrefill(dense, BLOCK_SIZE, torch.device("cpu"))
+    plan = prefill.plan(SequenceSpan(0, query_len, kv_len, torch.randperm(num_blocks).tolist()))
+    cache = torch.randn(2, NUM_KV_HEADS, num_blocks * BLOCK_SIZE, DIM)
+    before, behind = max(plan.rest - beyond, 0), plan.num_queries - plan.rest - query_len
+    around = torch.full((before + query_len + behind, NUM_HEADS, DIM), math.nan)
+    queries = torch.randn(query_len, NUM_HEADS, DIM)
+    around[before : before + query_len] = queries
+    mixed = prefill.run(plan, around[before : before + query_len], cache)
+    assert torch.allclose(mixed, prefill.run(plan, queries, cache, torch.empty_like(queries)), atol=1e-6)
+    assert plan.margin == max(plan.rest, behind)
+
+
+@pytest.mark.parametrize(("query_len", "kv_len"), [(13, 13), (9, 30)])
+def test_a_step_that_is_one_long_prefill_has_nothing_to_copy(
+    query_len: int, kv_len: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda, "find_dense_attention", lambda *_: dense)
+    monkeypatch.setattr(long_prefill, "MIN_NEW", 8)
+    attention = CudaAttention(
+        num_heads=NUM_HEADS, num_kv_heads=NUM_KV_HEADS, head_dim=DIM, block_size=BLOCK_SIZE,
+        device=torch.device("cpu"), num_sms=8, dtype=torch.float32,
+    )  # fmt: skip
+    long, short = SequenceSpan(0, query_len, kv_len, list(range(8))), SequenceSpan(query_len, 1, 5, [8, 9])
+    cache, queries = torch.randn(2, NUM_KV_HEADS, 64, DIM), torch.randn(query_len + 1, NUM_HEADS, DIM)
+    alone, mixed = attention.plan_spans([long]), attention.plan_spans([long, short])
+    assert (alone.num_tasks, alone.num_parts) == (0, 0)
+    assert mixed.num_tasks > 0
+    assert alone.margin == mixed.margin > 0
+    got = attention.attend_alone(alone.beside, queries[:query_len], cache)
+    assert attention.attend_alone(mixed.beside, queries, cache) is None
+    out = torch.full_like(queries, math.nan)
+    attention.attend_beside(mixed.beside, queries, cache, out)
+    assert got is not None
+    torch.testing.assert_close(got, out[:query_len])
+    assert out[query_len].isnan().all()
 
 
 def test_only_many_new_tokens_are_long() -> None:
@@ -77,7 +127,7 @@ def test_only_many_new_tokens_are_long() -> None:
 
 
 def test_shapes_are_few() -> None:
-    assert [padded_length(length) for length in (1024, 1025, 4096, 4097, 8192)] == [1024, 1280, 4096, 4608, 8192]
+    assert [padded_length(length) for length in (1024, 1025, 4096, 4097, 8192)] == [1024, 1152, 4096, 4608, 8192]
 
 
 def test_warming_up_builds_every_causal_shape(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +141,7 @@ def test_warming_up_builds_every_causal_shape(monkeypatch: pytest.MonkeyPatch) -
         return queries, queries[..., :1]
 
     LongPrefill(recording, BLOCK_SIZE, torch.device("cpu")).warm_up(1, 1, 8, torch.float32, 3000, 17)
-    assert lengths == [*range(1280, 3073, 256), 3072, 3072]
+    assert lengths == [*range(1152, 3073, 128), 3072, 3072]
 
 
 def test_warming_up_joins_in_every_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,11 +25,9 @@ def test_heads_of_one_token_in_two_tiles(num_requests: int) -> None:
     assert len(plan.tokens) == num_requests, "blocks are shared"
     work, tokens, part_start = (torch.from_numpy(array) for array in (plan.work, plan.tokens, plan.part_start))
     positions = torch.tensor([span.kv_len - 1 for span in spans], dtype=torch.int32)
-    out = torch.full_like(queries, torch.nan)
     num_tasks = torch.tensor([plan.num_tasks])
-    attention.run(
-        DeviceTasks(plan.config, num_tasks, work, tokens, positions, part_start, workspace=None), queries, cache, out
-    )
+    tasks = DeviceTasks(plan.config, num_tasks, work, tokens, positions, part_start, workspace=None)
+    out = attention.run(tasks, queries, cache)
     for row, span in enumerate(spans):
         slots = [span.block_table[t // BLOCK_SIZE] * BLOCK_SIZE + t % BLOCK_SIZE for t in range(span.kv_len)]
         keys, values = cache[:, :, slots].repeat_interleave(GROUP, dim=1)

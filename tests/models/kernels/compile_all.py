@@ -68,6 +68,8 @@ def specs(capability: int) -> Iterator[Spec]:
     yield "chunk_argmax", tokens.chunk_argmax_kernel, "*bf16 *fp32 *i32 i32", {"CHUNK": tokens.CHUNK}, 4, 3
     vectors = {"VECTORS": tokens.VECTORS, "DIM": 128, "PADDED": 128}
     yield "move_slots", tokens.move_slots_kernel, "*bf16 *i32 i32 i32", vectors, 2, 3
+    gathered = {"BLOCK_SIZE": 16, "TOKENS": tokens.TOKENS, "DIM": 128, "PADDED": 128}
+    yield "gather_tokens", tokens.gather_tokens_kernel, "*bf16 *i32 *bf16 i32 i32 i32 i32", gathered, 4, 3
     yield "merge_argmax", tokens.merge_argmax_kernel, "*fp32 *i32 *i32 i32", {"PADDED": 64}, 1, 3
 
 

@@ -13,7 +13,7 @@ from tests.models.kernels import interpreter  # noqa: F401  # skips where kernel
 from anaphora.models.kernels.mlp import silu_mul  # isort: skip
 from anaphora.models.kernels.norm import rms_norm  # isort: skip
 from anaphora.models.kernels.rotary import rotate_and_cache, rotations  # isort: skip
-from anaphora.models.kernels.tokens import Argmax, gather_rows, move_slots  # isort: skip
+from anaphora.models.kernels.tokens import Argmax, gather_rows, gather_tokens, move_slots  # isort: skip
 
 EPS = 1e-5
 FLOATS = pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.float16, 4e-3)])
@@ -106,3 +106,13 @@ def test_tokens_move_from_slot_to_slot(dtype: torch.dtype, tolerance: float, hea
         moved = storage.clone()
         move(moved, torch.tensor([[9, 0], [2, 5]], dtype=torch.int32))
         assert torch.equal(moved, wanted)
+
+
+@pytest.mark.parametrize(("start", "length", "last"), [(0, 5, 4), (6, 40, 45), (3, 50, 20), (20, 33, 20)])
+def test_tokens_are_gathered_from_blocks_and_the_last_one_again(start: int, length: int, last: int) -> None:
+    block_size, dim = 4, 24
+    cache, table = torch.randn(2, 3, 60, dim), torch.randperm(15).int()
+    out = poisoned(2, 3, length, dim, dtype=torch.float32)
+    gather_tokens(cache, table, block_size, start, last, out)
+    token = torch.arange(start, start + length).clamp(max=last)
+    assert torch.equal(out, cache[:, :, table[token // block_size].long() * block_size + token % block_size])

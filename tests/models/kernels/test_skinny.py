@@ -50,6 +50,15 @@ def test_gates_and_what_they_gate(width: int, depth: int) -> None:
     torch.testing.assert_close(out.double(), functional.silu(gate) * up, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_a_product_is_added_where_the_sum_is_wanted(has_bias: bool) -> None:
+    product, weight, bias = made(16, 32, has_bias=has_bias)
+    x, residual = torch.randn(5, 32).half(), torch.randn(5, 16).half()
+    wanted = residual.double() + functional.linear(x.double(), weight, bias)
+    assert product.add_to(residual, x) is residual
+    torch.testing.assert_close(residual.double(), wanted, rtol=1e-2, atol=1e-2)
+
+
 def test_many_rows_go_to_the_library() -> None:
     product, weight, _ = made(16, 32)
     x = torch.randn(skinny.MAX_ROWS + 1, 32).half()

@@ -71,7 +71,8 @@ def _tasks_of_logits_rows(model: DeviceLM, batch: FlatBatch, sampled: torch.Tens
 
 def _sent(model: DeviceLM, batch: FlatBatch, plan: TaskPlan, sampled: torch.Tensor) -> DeviceBatch:
     room = Room.of(batch, plan)
-    host, inputs = HostInputs(room, pinned=model.device.type == "cuda"), DeviceInputs(room, model.device)
+    host = HostInputs(room, pinned=model.device.type == "cuda", reused=False)
+    inputs = DeviceInputs(room, model.device)
     inputs.send(host, host.fill(batch, plan))
     workspace = model.attention.workspace(plan.num_parts)
     return inputs.batch(room.num_tokens, room.num_rows, plan.config, workspace, sampled, plan)
@@ -101,6 +102,7 @@ class PassLauncher:
         self._capture = capture
         self._is_cuda = model.device.type == "cuda"
         self._inputs = DeviceInputs(room, model.device)
+        self._inputs.clear()  # captured passes are first run on it
         self._workspace = model.attention.workspace(room.num_parts)
         self._hosts = cycle([HostInputs(room, pinned=self._is_cuda) for _ in range(NUM_BUFFERS)])
         self._sampled = torch.zeros(MAX_LOGITS_ROWS, dtype=torch.int32, device=model.device)

@@ -66,12 +66,13 @@ class Room:
 class HostInputs:
     """The buffer on the host, page-locked where a device reads it."""
 
-    def __init__(self, room: Room, *, pinned: bool) -> None:
+    def __init__(self, room: Room, *, pinned: bool, reused: bool = True) -> None:
+        """``reused``: by further steps, each of which waits until the one before was read."""
         self.room = room
         self.tensor = torch.zeros(room.num_words, dtype=torch.int32, pin_memory=pinned)
         self._words = self.tensor.numpy()
         self._places = room.places
-        self.was_read = torch.cuda.Event() if pinned else None  # type: ignore[no-untyped-call]
+        self.was_read = torch.cuda.Event() if pinned and reused else None  # type: ignore[no-untyped-call]
         """By the device, which reads it when its turn comes: that may be several passes later."""
 
     def fill(self, batch: FlatBatch, plan: TaskPlan) -> int:
@@ -102,10 +103,15 @@ class DeviceInputs:
     """The buffer on the device, and the batches that read it."""
 
     def __init__(self, room: Room, device: torch.device) -> None:
+        """It holds nothing of use until a step is sent, which fills the room but for work that it has not."""
         self.room = room
-        self.tensor = torch.zeros(room.num_words, dtype=torch.int32, device=device)
-        start, size = room.places[2]
-        self.tensor[start : start + size] = -1  # nothing but padding
+        self.tensor = torch.empty(room.num_words, dtype=torch.int32, device=device)
+
+    def clear(self) -> None:
+        """A step of nothing but padding."""
+        self.tensor.zero_()
+        start, size = self.room.places[2]
+        self.tensor[start : start + size] = -1
 
     def send(self, host: HostInputs, num_words: int) -> None:
         """Begin to copy what is in use; in the order of the stream, without waiting if the host's is page-locked."""
@@ -141,5 +147,6 @@ class DeviceInputs:
                 workspace=workspace,
                 may_join=plan is None or plan.num_parts > 0,
                 beside=None if plan is None else plan.beside,
+                margin=0 if plan is None else plan.margin,
             ),
         )

@@ -95,7 +95,8 @@ class CudaAttention:
             return first
         workspace = self.workspace(max([other.num_parts for other in others], default=0))
         prefills = tuple(self._long.plan(span) for span in long) if self._long is not None else ()
-        return replace(first, beside=Beside(tuple((other, self.send(other), workspace) for other in others), prefills))
+        beside = Beside(tuple((other, self.send(other), workspace) for other in others), prefills)
+        return replace(first, beside=beside, margin=max([prefill.margin for prefill in prefills], default=0))
 
     def _plan_tasks(self, spans: Sequence[SequenceSpan], num_tokens: int) -> TaskPlan:
         """``num_tokens``: of the flat batch, of which ``spans`` may be a part."""
@@ -104,6 +105,8 @@ class CudaAttention:
         shape = _shape(spans, runs, group)
         is_float32 = self._dtype is torch.float32
         config = tile_config(self._configs, shape, batch_invariant=self._batch_invariant, is_float32=is_float32)
+        if not spans:
+            return TaskPlan.of_nothing(config, num_tokens)
         builder = TaskBuilder(spans, self._block_size, config, group=group, num_tokens=num_tokens)
         builder.add(runs)
         return builder.build(self._num_kv_heads, self.num_programs(config))
@@ -130,6 +133,13 @@ class CudaAttention:
         for long in beside.long:
             assert self._long is not None
             self._long.run(long, queries, cache, out)
+
+    def attend_alone(self, beside: Beside, queries: torch.Tensor, cache: torch.Tensor) -> torch.Tensor | None:
+        """What ``queries`` get in a step that is one long prefill, where it lies already; ``None`` if there is more."""
+        if beside.waves or len(beside.long) != 1 or beside.long[0].rows != slice(0, len(queries)):
+            return None
+        assert self._long is not None
+        return self._long.run(beside.long[0], queries, cache)
 
     def plan(self, batch: ForwardBatch, kv: PagedKVCache) -> CudaPlan:
         """Tasks of the batch, and a workspace for their parts."""

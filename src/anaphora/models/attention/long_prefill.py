@@ -13,13 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from anaphora.models.batch import SequenceSpan
 from anaphora.models.kernels import fold as fold_kernels
+from anaphora.models.kernels.tokens import gather_tokens
 
 log = logging.getLogger(__name__)
 
+IntArray = npt.NDArray[np.int32]
 DenseAttention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, bool], tuple[torch.Tensor, torch.Tensor]]
 """Queries ``[1, num_heads, S, D]``, keys and values ``[1, num_kv_heads, K, D]``, causal or not (from the top left) to
 what they get, ``[1, num_heads, S, D]``, and the log-sum-exp of their scores, ``[1, num_heads, S, 1]`` float32."""
@@ -30,7 +33,19 @@ PIECES = (24576, 16384, 8192, 2048, 512)
 """Keys of a piece. The rest is less than the last one. Few large pieces leave little to join: a prompt that is computed
 in chunks of 8192 tokens has one behind its first chunk."""
 COARSE = 4096
-"""From so many queries on there is a shape for every 512, below for every 256."""
+"""From so many queries on there is a shape for every 512, below for every 128, the rows of the library's tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some keys of a request, side by side in the cache or gathered from its blocks."""
+
+    start: int
+    """Token of the request."""
+    length: int
+    """May run beyond the request's end: what lies there is its last token again."""
+    slots: slice | None
+    """Where they lie, if side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +57,21 @@ class LongPrefillPlan:
     rest: int
     num_queries: int
     """With padding."""
-    pieces: tuple[torch.Tensor | slice, ...]
-    """Slots of each piece, then of the queries' own stretch."""
+    pieces: tuple[Piece, ...]
+    """The last one are the queries' own stretch."""
+    table: torch.Tensor
+    """The request's blocks, int32, on the device."""
+    kv_len: int
+
+    @property
+    def margin(self) -> int:
+        """The more of the padding before and behind."""
+        return max(self.rest, self.num_queries - self.rest - self.num_new)
+
+    @property
+    def num_new(self) -> int:
+        """Queries without padding."""
+        return int(self.rows.stop - self.rows.start)
 
 
 def cudnn_attention(queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, causal: bool) -> tuple[
@@ -87,67 +115,99 @@ class LongPrefill:
     def plan(self, span: SequenceSpan) -> LongPrefillPlan:
         """Cut the keys, once for all layers."""
         first = span.kv_len - span.query_len
+        table = np.asarray(span.block_table, dtype=np.int32)
         pieces, start = [], 0
         for size in PIECES:
             while first - start >= size:
-                pieces.append(self._slots(span, start, start + size))
+                pieces.append(self._piece(table, span.kv_len, start, size))
                 start += size
         rest = first - start
         num_queries = padded_length(rest + span.query_len)
-        pieces.append(self._slots(span, start, start + num_queries))
+        pieces.append(self._piece(table, span.kv_len, start, num_queries))
         rows = slice(span.query_start, span.query_start + span.query_len)
-        return LongPrefillPlan(rows, rest, num_queries, tuple(pieces))
+        return LongPrefillPlan(rows, rest, num_queries, tuple(pieces), self._sent(table), span.kv_len)
 
-    def run(self, plan: LongPrefillPlan, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor) -> None:
-        """The request's rows of ``queries`` and ``out`` ``[T, num_heads, D]``; ``cache`` holds its new keys already."""
-        new = slice(plan.rest, plan.rest + plan.rows.stop - plan.rows.start)
-        padded = queries[plan.rows]
-        if plan.num_queries != len(padded):
-            padded = queries.new_zeros(plan.num_queries, *queries.shape[1:])
-            padded[new] = queries[plan.rows]
-        own = self._attend(padded, cache, plan.pieces[-1], causal=True)
+    def run(
+        self, plan: LongPrefillPlan, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """What the request's rows of ``queries`` ``[T, num_heads, D]`` get, which goes to the same rows of ``out`` if
+        that is given. ``cache`` holds the new keys already."""
+        padded = _padded(queries, plan)
+        own = self._attend(padded, cache, plan, plan.pieces[-1], causal=True)
         if len(plan.pieces) == 1:
-            out[plan.rows] = own[0][new]
-            return
-        before = [self._attend(padded, cache, piece, causal=False) for piece in plan.pieces[:-1]]
-        fold_kernels.fold([own, *before], out[plan.rows], skipped=plan.rest)
+            mixed = own[0][plan.rest : plan.rest + plan.num_new]
+            return mixed if out is None else out[plan.rows].copy_(mixed)
+        before = [self._attend(padded, cache, plan, piece, causal=False) for piece in plan.pieces[:-1]]
+        joined = queries.new_empty(plan.num_new, *queries.shape[1:]) if out is None else out[plan.rows]
+        fold_kernels.fold([own, *before], joined, skipped=plan.rest)
+        return joined
 
     def warm_up(
         self, num_heads: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, max_new: int, max_keys: int
     ) -> None:
         """Build the kernels of all causal shapes of up to ``max_new`` new tokens, and of pieces of up to ``max_keys``
-        keys, and those that join them, so that no request waits for one."""
+        keys, those that gather keys and those that join stretches, so that no request waits for one."""
         fold_kernels.warm_up(num_heads, head_dim, dtype, self._device)
+        cache = torch.zeros(2, num_kv_heads, 1, head_dim, dtype=dtype, device=self._device)
+        table = torch.zeros(1, dtype=torch.int32, device=self._device)
+        gather_tokens(cache, table, self._block_size, 0, 0, torch.empty_like(cache))
         for length in sorted({padded_length(num_new) for num_new in range(MIN_NEW, max_new + 1, 64)}):
             queries = torch.zeros(length, num_heads, head_dim, dtype=dtype, device=self._device)
             keys = torch.zeros(2, num_kv_heads, length, head_dim, dtype=dtype, device=self._device)
-            self._attend(queries, keys, slice(0, length), causal=True)
+            self._dense_over(queries, keys, causal=True)
         for piece in [
             size for size in PIECES if max_new >= MIN_NEW and size < max_keys
         ]:  # a chunk behind others is as long as may be, mostly
             keys = torch.zeros(2, num_kv_heads, piece, head_dim, dtype=dtype, device=self._device)
-            self._attend(queries, keys, slice(0, piece), causal=False)
+            self._dense_over(queries, keys, causal=False)
 
     def _attend(
-        self, queries: torch.Tensor, cache: torch.Tensor, slots: torch.Tensor | slice, *, causal: bool
+        self, queries: torch.Tensor, cache: torch.Tensor, plan: LongPrefillPlan, piece: Piece, *, causal: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        keys, values = (cache[:, :, slots] if isinstance(slots, slice) else cache.index_select(2, slots)).unsqueeze(1)
+        if piece.slots is not None:
+            return self._dense_over(queries, cache[:, :, piece.slots], causal=causal)
+        keys = cache.new_empty(2, cache.shape[1], piece.length, cache.shape[3])
+        gather_tokens(cache, plan.table, self._block_size, piece.start, plan.kv_len - 1, keys)
+        return self._dense_over(queries, keys, causal=causal)
+
+    def _dense_over(
+        self, queries: torch.Tensor, cached: torch.Tensor, *, causal: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """``[S, num_heads, D]`` queries over ``[2, num_kv_heads, K, D]``: what they get, and ``[num_heads, S]``."""
+        keys, values = cached.unsqueeze(1)
         mixed, lse = self._dense(queries.transpose(0, 1).unsqueeze(0), keys, values, causal)
         return mixed[0].transpose(0, 1), lse[0].squeeze(-1)
 
-    def _slots(self, span: SequenceSpan, start: int, end: int) -> torch.Tensor | slice:
-        """Where tokens ``[start, end)`` lie; beyond the request's end, its last one. A slice if side by side."""
-        token = np.minimum(np.arange(start, end), span.kv_len - 1)
-        blocks = np.asarray(span.block_table, dtype=np.int64)
-        slots = blocks[token // self._block_size] * self._block_size + token % self._block_size
-        if np.array_equal(slots, np.arange(slots[0], slots[0] + len(slots))):
-            return slice(int(slots[0]), int(slots[0]) + len(slots))
-        return torch.from_numpy(slots).to(self._device, non_blocking=True)
+    def _piece(self, table: IntArray, kv_len: int, start: int, length: int) -> Piece:
+        """Whether it lies side by side, which all of its tokens must be there for."""
+        size = self._block_size
+        blocks = table[start // size : -(-(start + length) // size)]
+        first = int(blocks[0])
+        if start + length > kv_len or not np.array_equal(blocks, np.arange(first, first + len(blocks))):
+            return Piece(start, length, None)
+        return Piece(start, length, slice(first * size + start % size, first * size + start % size + length))
+
+    def _sent(self, table: IntArray) -> torch.Tensor:
+        on_host = torch.from_numpy(table)
+        if self._device.type == "cuda":
+            on_host = on_host.pin_memory()  # so that nothing waits for the passes that are under way
+        return on_host.to(self._device, non_blocking=True)
+
+
+def _padded(queries: torch.Tensor, plan: LongPrefillPlan) -> torch.Tensor:
+    """The request's queries with padding before and behind them: what lies around them, if there is enough of it."""
+    new, row, num_rows = queries[plan.rows], queries.stride(0), plan.num_queries
+    first = new.storage_offset() - plan.rest * row
+    if first >= 0 and first + num_rows * row <= queries.untyped_storage().nbytes() // queries.element_size():
+        return queries.as_strided((num_rows, *queries.shape[1:]), queries.stride(), first)
+    padded = queries.new_zeros(num_rows, *queries.shape[1:])
+    padded[plan.rest : plan.rest + len(new)] = new
+    return padded
 
 
 def padded_length(num_queries: int) -> int:
     """The next shape."""
-    step = 512 if num_queries > COARSE else 256
+    step = 512 if num_queries > COARSE else 128
     return -(-num_queries // step) * step
 
 

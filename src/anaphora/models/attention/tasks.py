@@ -42,6 +42,14 @@ class TaskPlan:
     """``[T + 1]``: where each query's parts begin. A query with a single task has none: it needs no joining."""
     beside: Any = None
     """What else must be attended to, which no graph can hold: the back end's own affair. None if nothing is left."""
+    margin: int = 0
+    """Rows around the queries that are read for nothing there: with them no queries have to be copied."""
+
+    @classmethod
+    def of_nothing(cls, config: TileConfig, num_tokens: int) -> "TaskPlan":
+        """Nobody attends to anything."""
+        nothing = np.empty(0, dtype=np.int32)
+        return cls(config, 0, nothing, nothing, np.zeros(num_tokens + 1, dtype=np.int32))
 
     @property
     def num_parts(self) -> int:

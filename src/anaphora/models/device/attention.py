@@ -27,9 +27,9 @@ class DeviceAttention(Protocol):
         """What :meth:`run` needs beside the tasks if they have so many parts."""
         ...
 
-    def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor) -> None:
-        """``queries``, ``out``: ``[T, num_heads, head_dim]``; ``cache``: ``[2, num_kv_heads, num_slots, head_dim]``, in
-        which the pass's own keys and values are already."""
+    def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        """``queries`` ``[T, num_heads, head_dim]`` to what they get, of the same shape; ``cache``: ``[2, num_kv_heads,
+        num_slots, head_dim]``, in which the pass's own keys and values are already."""
         ...
 
     def warm_up(self, max_new_tokens: int, max_keys: int) -> None:
@@ -70,8 +70,9 @@ class PlainAttention:
     def warm_up(self, max_new_tokens: int, max_keys: int) -> None:
         """Nothing."""
 
-    def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor) -> None:
+    def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
         """See the protocol."""
+        out = torch.empty_like(queries)
         parts: list[list[tuple[int, torch.Tensor, torch.Tensor]]] = [[] for _ in range(len(queries))]
         num_words = int(tasks.num_tasks) * TASK_WORDS
         for words in tasks.work[:num_words].view(-1, TASK_WORDS).tolist():
@@ -90,6 +91,7 @@ class PlainAttention:
         for token, of_token in enumerate(parts):
             if of_token:  # none: padding
                 out[token] = _joined([part[1:] for part in sorted(of_token, key=lambda part: part[0])])
+        return out
 
     def _attend(
         self, queries: torch.Tensor, cached: torch.Tensor, hidden: torch.Tensor

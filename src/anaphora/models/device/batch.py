@@ -30,6 +30,8 @@ class DeviceTasks:
     """Without it no query has parts to be joined. A captured pass must not rely on that."""
     beside: Any = None
     """What the attention does beside these tasks; never in a captured pass."""
+    margin: int = 0
+    """Rows before the queries, and behind them, that the attention may read, whatever they hold."""
 
 
 @dataclass(frozen=True, slots=True)

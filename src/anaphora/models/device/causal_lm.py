@@ -58,8 +58,8 @@ class DeviceLM:
         """Compute the batch, writing its keys and values into ``kv``. Returns ``[R, vocab_size]`` logits, which are
         written to ``logits`` if that is given.
 
-        Within the pass every layer writes all new keys and values before any query reads. Half of the operators join
-        what one layer ends with and the next begins with: ``delta`` is what is still to be added to the residual.
+        Within the pass every layer writes all new keys and values before any query reads. What a layer ends with is
+        joined with the norm that the next begins with.
         """
         num_tokens, layers, eps = len(batch.token_ids), self._weights.layers, self.config.rms_norm_eps
         residual = self._empty(num_tokens, self.config.hidden_size)
@@ -78,15 +78,13 @@ class DeviceLM:
                 normed = torch.empty_like(residual)
                 if batch.last_tasks is not None:
                     queries, tasks = self._rows(queries, batch), batch.last_tasks()
-            mixed = torch.empty_like(queries)
-            self.attention.run(tasks, queries, kv.layer(index), mixed)
+            mixed = self.attention.run(tasks, queries, kv.layer(index))
             if is_last and batch.last_tasks is None:
                 mixed = self._rows(mixed, batch)
-            delta = self.operators.product(layer.output, mixed.flatten(1))
-            self.operators.rms_norm(delta, layer.mlp_norm, eps, normed, residual)
-            delta = self.operators.product(layer.down, self._gated(layer.gate_up, normed))
+            self.operators.add_product(layer.output, mixed.flatten(1), residual, layer.mlp_norm, eps, normed)
+            gated = self._gated(layer.gate_up, normed)
             norm = self._weights.final_norm if is_last else layers[index + 1].attention_norm
-            self.operators.rms_norm(delta, norm, eps, normed, residual)
+            self.operators.add_product(layer.down, gated, residual, norm, eps, normed)
         if logits is None:
             return self._weights.head(normed)
         self._weights.head.into(normed, logits)
@@ -105,7 +103,9 @@ class DeviceLM:
         config = self.config
         projected = self.operators.product(layer.qkv, normed)
         heads = projected.view(*projected.shape[:-1], -1, config.head_dim)
-        queries = self._empty(len(normed), config.num_heads, config.head_dim)
+        margin = batch.tasks.margin
+        around = self._empty(len(normed) + 2 * margin, config.num_heads, config.head_dim)
+        queries = around[margin : margin + len(normed)]
         norms: Norms | None = None
         if layer.query_norm is not None and layer.key_norm is not None:
             norms = layer.query_norm, layer.key_norm, config.rms_norm_eps

@@ -20,7 +20,19 @@ class Operators(Protocol):
 
     def product(self, linear: Linear, x: torch.Tensor) -> torch.Tensor:
         """``[T, in_features]`` to ``[T, out_features]``, or to ``[S, T, out_features]`` float32: parts that
-        :meth:`rms_norm` and :meth:`rotate_and_cache` add up."""
+        :meth:`rotate_and_cache` adds up."""
+        ...
+
+    def add_product(
+        self,
+        linear: Linear,
+        x: torch.Tensor,
+        residual: torch.Tensor,
+        weight: torch.Tensor,
+        eps: float,
+        out: torch.Tensor,
+    ) -> None:
+        """``residual += linear(x)``, then ``out = norm(residual)`` with the norm's ``weight``."""
         ...
 
     def gated_product(self, linear: Linear, x: torch.Tensor, out: torch.Tensor) -> None:
@@ -39,11 +51,8 @@ class Operators(Protocol):
         ``out`` ``[T, 2, head_dim / 2]`` float32."""
         ...
 
-    def rms_norm(
-        self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor, residual: torch.Tensor | None = None
-    ) -> None:
-        """``out = norm(x)``; with ``residual``, first ``residual += x``, then ``out = norm(residual)``. ``x`` may be
-        what :meth:`product` gave."""
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor) -> None:
+        """``out = norm(x)``."""
         ...
 
     def rotate_and_cache(
@@ -77,6 +86,17 @@ class PlainOperators:
     def product(self, linear: Linear, x: torch.Tensor) -> torch.Tensor:
         return linear(x)
 
+    def add_product(
+        self,
+        linear: Linear,
+        x: torch.Tensor,
+        residual: torch.Tensor,
+        weight: torch.Tensor,
+        eps: float,
+        out: torch.Tensor,
+    ) -> None:
+        self.rms_norm(residual.add_(linear(x)), weight, eps, out)
+
     def gated_product(self, linear: Linear, x: torch.Tensor, out: torch.Tensor) -> None:
         gate, up = linear(x).chunk(2, dim=-1)
         torch.mul(functional.silu(gate), up, out=out)
@@ -95,11 +115,7 @@ class PlainOperators:
         out[:, 0] = angles.cos() * length
         out[:, 1] = angles.sin() * length
 
-    def rms_norm(
-        self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor, residual: torch.Tensor | None = None
-    ) -> None:
-        if residual is not None:
-            x = residual.add_(x)
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor) -> None:
         out.copy_(functional.rms_norm(x, weight.shape, weight, eps))
 
     def rotate_and_cache(

@@ -30,6 +30,20 @@ class TritonOperators:
     def product(self, linear: Linear, x: torch.Tensor) -> torch.Tensor:
         return linear.parts(x, early=self._early) if isinstance(linear, SkinnyLinear) else linear(x)
 
+    def add_product(
+        self,
+        linear: Linear,
+        x: torch.Tensor,
+        residual: torch.Tensor,
+        weight: torch.Tensor,
+        eps: float,
+        out: torch.Tensor,
+    ) -> None:
+        if isinstance(linear, SkinnyLinear) and len(x) > MAX_ROWS:
+            rms_norm(linear.add_to(residual, x), weight, eps, out, early=self._early)
+        else:
+            rms_norm(self.product(linear, x), weight, eps, out, residual, early=self._early)
+
     def gated_product(self, linear: Linear, x: torch.Tensor, out: torch.Tensor) -> None:
         if isinstance(linear, SkinnyLinear) and len(x) <= MAX_ROWS:
             linear.gated(x, out, early=self._early)
@@ -44,10 +58,8 @@ class TritonOperators:
     def rotations(self, positions: torch.Tensor, frequencies: torch.Tensor, length: float, out: torch.Tensor) -> None:
         rotations(positions, frequencies, length, out)
 
-    def rms_norm(
-        self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor, residual: torch.Tensor | None = None
-    ) -> None:
-        rms_norm(x, weight, eps, out, residual, early=self._early)
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor) -> None:
+        rms_norm(x, weight, eps, out, early=self._early)
 
     def rotate_and_cache(
         self,
@@ -92,8 +104,13 @@ class TritonAttention:
         """See the protocol."""
         return Workspace.allocate(num_parts, self._num_heads, self._head_dim, self._device)
 
-    def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor, out: torch.Tensor) -> None:
+    def run(self, tasks: DeviceTasks, queries: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
         """See the protocol."""
+        if tasks.beside is not None:
+            alone = self._attention.attend_alone(tasks.beside, queries, cache)
+            if alone is not None:
+                return alone
+        out = torch.empty_like(queries)
         attend(
             queries,
             cache,
@@ -108,6 +125,7 @@ class TritonAttention:
         )
         if tasks.beside is not None:
             self._attention.attend_beside(tasks.beside, queries, cache, out)
+        return out
 
     def warm_up(self, max_new_tokens: int, max_keys: int) -> None:
         """See the protocol."""

@@ -7,21 +7,46 @@ from typing import Any
 
 import torch
 import triton
+from triton.compiler import CompiledKernel
 
 _met: set[object] | None = None
 """Launches that were met while compiling; ``None``: kernels are launched."""
+_ready: dict[object, tuple[Any, tuple[Any, ...]]] = {}
+"""Compiled kernels, and their constants in the order of the parameters, by what they were compiled for."""
 
 
-def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **options: Any) -> None:
-    """Run ``kernel`` on a grid of programs, or within :func:`compiling` see to it that it can be."""
+def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
+    """Run ``kernel`` on a grid of programs, or within :func:`compiling` see to it that it can be.
+
+    ``args`` are those that are no constants; ``constants`` may hold options of the compiler, too. Triton looks for the
+    compiled kernel at every launch, which takes more time than the launch: so what it found is remembered.
+    """
     if _met is None:
-        kernel[grid](*args, **options)
+        kind = (id(kernel), *map(_kind, args), *constants, *constants.values())
+        ready = _ready.get(kind)
+        if ready is None:
+            compiled = kernel[grid](*args, **constants)
+            compiled = compiled.result() if hasattr(compiled, "result") else compiled
+            if isinstance(compiled, CompiledKernel):  # nothing is, in the interpreter
+                _ready[kind] = compiled, tuple(constants[name] for name in kernel.arg_names[len(args) :])
+            return
+        compiled, in_order = ready
+        compiled[(*grid, 1, 1)[:3]](*args, *in_order)
         return
     kinds = tuple(arg.dtype if isinstance(arg, torch.Tensor) else arg for arg in args)
-    key = kernel, kinds, tuple(sorted(options.items()))
+    key = kernel, kinds, tuple(sorted(constants.items()))
     if key not in _met:
         _met.add(key)
-        kernel.warmup(*args, grid=grid, **options)
+        kernel.warmup(*args, grid=grid, **constants)
+
+
+def _kind(arg: Any) -> object:
+    """All that Triton compiles an argument for, or more."""
+    if isinstance(arg, torch.Tensor):
+        return arg.dtype, arg.device, arg.data_ptr() % 16 == 0
+    if isinstance(arg, int):
+        return type(arg), arg == 1, arg % 16 == 0, -(2**31) <= arg < 2**31
+    return type(arg)
 
 
 @contextmanager

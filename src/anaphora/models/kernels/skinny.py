@@ -123,6 +123,12 @@ def sizes_for(
 class SkinnyLinear(PlainLinear):
     """A library's product, and for few rows its own, whose parts or gated form the next operator can take."""
 
+    def add_to(self, residual: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """In one pass over ``residual``, which gets the sum, rounded once."""
+        if self._bias is not None:
+            return super().add_to(residual, x)
+        return torch.addmm(residual, x, self._weight.t(), out=residual)
+
     def parts(self, x: torch.Tensor, *, early: bool) -> torch.Tensor:
         """``[T, in_features]`` to ``[T, out_features]``, or to ``[S, T, out_features]`` float32, to be added up."""
         sizes = self._sizes(x, gated=False)

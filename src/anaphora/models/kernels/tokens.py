@@ -12,6 +12,8 @@ CHUNK = 4096
 """Logits that one program of the argmax looks at."""
 VECTORS = 8
 """Vectors that one program moves from slot to slot."""
+TOKENS = 32
+"""Tokens whose keys or values of one head one program gathers."""
 
 
 @triton.jit
@@ -141,4 +143,47 @@ def move_slots(storage: torch.Tensor, pairs: torch.Tensor) -> None:
         DIM=dim,
         PADDED=triton.next_power_of_2(dim),
         num_warps=2,
+    )
+
+
+@triton.jit(do_not_specialize=["start", "last", "num_tokens", "num_slots"])
+def gather_tokens_kernel(
+    cache, table, out, start, last, num_tokens, num_slots,
+    BLOCK_SIZE: tl.constexpr, TOKENS: tl.constexpr, DIM: tl.constexpr, PADDED: tl.constexpr,
+):  # fmt: skip
+    """Some tokens of a request, of the keys or values of one head (axis 1)."""
+    place = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
+    token = tl.minimum(start + place, last)
+    slot = tl.load(table + token // BLOCK_SIZE) * BLOCK_SIZE + token % BLOCK_SIZE
+    column = tl.arange(0, PADDED)
+    inside = (place < num_tokens)[:, None] & (column < DIM)[None, :]
+    head = tl.program_id(1).to(tl.int64)
+    value = tl.load(cache + (head * num_slots + slot)[:, None] * DIM + column[None, :], mask=inside, other=0.0)
+    tl.store(out + (head * num_tokens + place)[:, None] * DIM + column[None, :], value, mask=inside)
+
+
+def gather_tokens(
+    cache: torch.Tensor, table: torch.Tensor, block_size: int, start: int, last: int, out: torch.Tensor
+) -> None:
+    """Keys and values of a request's tokens from ``start`` on to ``out`` ``[2, num_kv_heads, K, head_dim]``; behind its
+    token ``last``, that one again.
+
+    ``cache`` ``[2, num_kv_heads, num_slots, head_dim]``; ``table``: the request's blocks, integer. Both contiguous.
+    """
+    _, num_kv_heads, num_tokens, dim = out.shape
+    launch(
+        gather_tokens_kernel,
+        (triton.cdiv(num_tokens, TOKENS), 2 * num_kv_heads),
+        cache,
+        table,
+        out,
+        start,
+        last,
+        num_tokens,
+        cache.shape[2],
+        BLOCK_SIZE=block_size,
+        TOKENS=TOKENS,
+        DIM=dim,
+        PADDED=triton.next_power_of_2(dim),
+        num_warps=4,
     )
