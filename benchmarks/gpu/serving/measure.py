@@ -24,7 +24,9 @@ WARM_UPS = ((300, 2), (2000, 2), (4000, 2), (8000, 1))
 class Amounts:
     """How often each thing is measured."""
 
-    colds: int = 5
+    lengths: Sequence[int] = LENGTHS
+    """Of the prompts with a prefix, in tokens."""
+    colds: int = 20
     hits: int = 20
     bursts: Mapping[int, int] = field(default_factory=lambda: BURSTS)
     decodes: int = 3
@@ -54,7 +56,7 @@ class Course:
             yield from {"prefixes": self._prefixes, "decode": self._decodes, "bursts": self._bursts}[phase]()
 
     def _prefixes(self) -> Iterator[Sample]:
-        for length in LENGTHS:
+        for length in self._amounts.lengths:
             for number in range(self._amounts.colds):
                 reply = self._ask(length, f"prefix {number}", f"cold {number}", 1)
                 yield self._sample("cold_ttft_ms", reply.ttft_ms, reply, length, number)

@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.cpu.sample import Recorder, Sample, read_samples
 from benchmarks.cpu.servers import Server, portable
-from benchmarks.gpu.serving.measure import BURSTS, Amounts, Course
+from benchmarks.gpu.serving.measure import BURSTS, LENGTHS, Amounts, Course
 from benchmarks.gpu.serving.prompts import Texts
 from benchmarks.gpu.serving.rows import summarise
 from benchmarks.gpu.serving.table import render
@@ -62,7 +62,7 @@ def _measure(
 ) -> str:
     """Start a server as often as asked for, measure the last one, stop it. Returns its version."""
     server = Server(name, command, folder / f"{name}.log")
-    amounts = Amounts()
+    amounts = Amounts(lengths=options.lengths, colds=options.colds)
     if options.quick:
         amounts = replace(amounts, colds=2, bursts=dict.fromkeys(BURSTS, 1), decodes=1)
     try:
@@ -92,10 +92,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--server", action="append", default=[], help="NAME=COMMAND; {port} is replaced")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/h200"))
     parser.add_argument("--phases", default=PHASES)
+    parser.add_argument("--lengths", type=_numbers, default=LENGTHS, help="tokens of prompts with a prefix: N,N,…")
+    parser.add_argument("--colds", type=int, default=20, help="cold requests of each length")
     parser.add_argument("--twice", action="append", default=[], help="a server's name: start it twice, then measure it")
     parser.add_argument("--quick", action="store_true", help="two cold requests a length, one burst, one decode")
     parser.add_argument("--render", type=Path, help="a run's folder: only make summary and table again")
     return parser.parse_args()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
 
 
 if __name__ == "__main__":

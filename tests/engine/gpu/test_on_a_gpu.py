@@ -1,17 +1,22 @@
-"""The default model on a real GPU: captured steps against eager ones, hits against cold prompts.
+"""A real GPU: captured steps against eager ones, hits against cold prompts, and the same schedules as on the CPU.
 
 ``pytest -m gpu`` runs these and nothing else. What needs no GPU to be seen (plans, kernels, the runner's order of
 things) is tested without one.
 """
 
 import gc
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from anaphora.engine import LLM, SamplingParams
+from anaphora.engine.startup import load_engine
 from anaphora.errors import ConfigError
+from tests.engine.gpu.schedules import LIMITS, play
+from tests.engine.harness import config_for
 
 pytestmark = [pytest.mark.gpu, pytest.mark.real_model]
 
@@ -67,6 +72,17 @@ def test_passes_begun_behind_one_another_give_what_requests_get_alone() -> None:
         alone = [tuple(llm.chat(chat, PARAMS)[0].token_ids) for chat in chats]
     assert together == alone
     assert first == alone[:1]
+
+
+@pytest.mark.parametrize("architecture", ["llama3", "qwen3"])
+def test_same_tokens_ledgers_and_counts_as_on_the_cpu(architecture: str, tiny_folders: dict[str, Path]) -> None:
+    config = config_for(tiny_folders[architecture], **LIMITS)
+    on_cpu = load_engine(config).core
+    on_gpu = load_engine(replace(config, device="cuda", dtype="float32")).core
+    for seed in range(3):
+        assert play(on_gpu, seed) == play(on_cpu, seed)
+    assert on_gpu.stats() == on_cpu.stats()
+    assert on_gpu.stats().num_cached_tokens > 100
 
 
 def test_what_does_not_fit_is_told() -> None:

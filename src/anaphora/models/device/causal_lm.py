@@ -82,9 +82,9 @@ class DeviceLM:
             if is_last and batch.last_tasks is None:
                 mixed = self._rows(mixed, batch)
             self.operators.add_product(layer.output, mixed.flatten(1), residual, layer.mlp_norm, eps, normed)
-            gated = self._gated(layer.gate_up, normed)
             norm = self._weights.final_norm if is_last else layers[index + 1].attention_norm
-            self.operators.add_product(layer.down, gated, residual, norm, eps, normed)
+            # the largest tensors of a pass: none may be left when the next layer makes its own
+            self.operators.add_product(layer.down, self._gated(layer.gate_up, normed), residual, norm, eps, normed)
         if logits is None:
             return self._weights.head(normed)
         self._weights.head.into(normed, logits)

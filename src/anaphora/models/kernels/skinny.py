@@ -124,7 +124,7 @@ class SkinnyLinear(PlainLinear):
     """A library's product, and for few rows its own, whose parts or gated form the next operator can take."""
 
     def add_to(self, residual: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        """In one pass over ``residual``, which gets the sum, rounded once."""
+        """By the product itself, which reads ``residual`` where it writes the sum."""
         if self._bias is not None:
             return super().add_to(residual, x)
         return torch.addmm(residual, x, self._weight.t(), out=residual)
