@@ -1,6 +1,7 @@
 """Tables of what was measured on the H200, for the documentation. Standard library alone."""
 
 import json
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,8 +205,62 @@ def hit_split() -> str:
     return table(("stage, ms", *(f"{int(length):,} tokens" for length in by_length)), rows, num_named=1)
 
 
+SECOND_RUN = "2026-12-01T091901"
+"""In the other order, vLLM first."""
+
+
+def again() -> str:
+    """Prompts with a prefix in the second run, as they are in the comparison."""
+    lines = (RESULTS / SECOND_RUN / "raw.jsonl").read_text("utf-8").splitlines()
+    values: dict[tuple[str, int, str], list[float]] = {}
+    for sample in map(json.loads, lines):
+        if sample["length"] is not None:
+            values.setdefault((sample["measure"], sample["length"], sample["server"]), []).append(sample["value"])
+    rows = []
+    for measure, length in sorted({key[:2] for key in values}):
+        ours, rust = (values[measure, length, server] for server in ("ours", "vllm_rust"))
+        medians = statistics.median(ours), statistics.median(rust)
+        what = f"{measure.partition('_')[0]}, {length:,} tokens"
+        spreads = (
+            f"{median:.1f} ({min(of):.1f} to {max(of):.1f})" for median, of in zip(medians, (ours, rust), strict=True)
+        )
+        rows.append((what, *spreads, f"{medians[0] / medians[1]:.2f}"))
+    return table(("median (least to most), ms", "ours", "vLLM, Rust front end", "ratio"), rows, num_named=1)
+
+
+def passes() -> str:
+    """Versions of the engine by turns: medians over their rounds."""
+    trees: dict[str, list[dict[str, Any]]] = {}
+    for row in _read("passes.json")["rows"]:
+        trees.setdefault(row["tree"], []).append(row)
+    lines = []
+    for kind, name, figures in (
+        ("cold", "cold, {} tokens", {"median_ms": "all", "host_ms": "the host's launches"}),
+        ("streams", "64 streams behind {} tokens", {"decode_step_ms": "a decode step", "all_ms": "64 tokens each"}),
+    ):
+        had = {tree: [row[kind] for row in rows if kind in row] for tree, rows in trees.items()}
+        measured = {tree: rows for tree, rows in had.items() if rows}
+        for length in next(iter(measured.values()))[0]:
+            for figure, title in figures.items():
+                medians = {
+                    tree: statistics.median(row[length][figure] for row in rows) for tree, rows in measured.items()
+                }
+                before, now = sorted(medians, key=lambda tree: tree in NOW)
+                change = _drop(medians[before], medians[now])
+                lines.append((
+                    f"{name.format(f'{int(length):,}')}: {title}", f"`{before}`: {medians[before]:.2f}",
+                    f"`{now}`: {medians[now]:.2f}", change,
+                ))  # fmt: skip
+    return table(("ms", "before", "after", "change"), lines, num_named=1)
+
+
+NOW = ("fd12c91", "51bf97b")
+"""Commits whose kernels and launches are those of the comparison."""
+
 TABLES: dict[str, Callable[[], str]] = {
     "gpu_seeds": seeds,
+    "gpu_again": again,
+    "gpu_passes": passes,
     "gpu_split": hit_split,
     "gpu_products": products,
     "gpu_batch_invariance": batch_invariance,
