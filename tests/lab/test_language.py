@@ -19,6 +19,7 @@ from anaphora.cli.main import run as command
 from anaphora.errors import ConfigError
 from anaphora.lab.comparison.compare import compare
 from anaphora.lab.comparison.overview import side_by_side
+from anaphora.lab.environment import describe
 from anaphora.lab.experiments.base import ExperimentSettings
 from anaphora.lab.experiments.costs import CostsSettings
 from anaphora.lab.experiments.gradient import GradientSettings
@@ -113,13 +114,13 @@ NAMES = re.compile(
     r"TTFT|TPOT|ITL|E2E|token|usage|metrics?|cache_salt|salt|ms|Prefix|Anaphora|records\.jsonl|\w+\.jsonl|goodput|Wilson|ours|MODEL|--[a-z-]+|R²|why\?|prefix|P\d\d|UTC|"
     r"switch|gradient|OpenAI-compatible|planted|fake-model|results\.json|h200|x86_64|USD|"
     r"costs|scenarios|prompts|assistant|documents|code|conversation|agents|independent|"  # what the commands take
-    r"SmolLM2-135M-Instruct|fake|prefix_cache|AMD EPYC|nonce|\b[a-z0-9]+_[a-z0-9_]+\b|html|report|`anaphora doctor`"
+    r"SmolLM2-135M-Instruct|fake|prefix_cache|nonce|\b[a-z0-9]+_[a-z0-9_]+\b|html|report|`anaphora doctor`"
 )
 
 
 def english_in(page: str) -> list[str]:
     """Texts of a Chinese page, and of its figures, that have an English word which is no name."""
-    body = page.split("<h2>环境")[0]
+    body = page.split("<h2>环境")[0].replace(escape(describe()["processor"] or ""), "")
     texts = Texts()
     texts.feed(body)
     drawn = re.findall(r"<text[^>]*>([^<]*)</text>", body)

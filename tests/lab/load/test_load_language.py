@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from anaphora.lab.environment import describe
 from anaphora.lab.load.analysis import ttft_samples
 from anaphora.lab.load.records import Beat, LoadHeader, LoadResumption, LoadRun, StagePrediction
 from anaphora.lab.load.report.figures import draw, figure_names
@@ -27,7 +28,7 @@ def head(*stages: object, **settings: object) -> LoadHeader:
         target={**plain.target, "prices": PRICES, "model": "fake-model"},
         environment={
             **plain.environment,
-            "processor": "AMD EPYC",
+            "processor": describe()["processor"],
             "client_error": {
                 "ttft_error_ms": {"1": {"median": 0.1, "p99": 0.2}, "64": {"median": 0.2, "p99": 9.0}},
                 "event_error_ms": {"1": {"read_late_percent": 0.0}, "64": {"read_late_percent": 12.5}},
