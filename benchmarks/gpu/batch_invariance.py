@@ -9,11 +9,11 @@ import json
 import random
 import statistics
 import sys
-import time
 from itertools import pairwise
 from typing import Any
 
 import torch
+from benchmarks.gpu.passes import steps
 
 from anaphora.engine.config import EngineConfig
 from anaphora.engine.engine_core import EngineCore
@@ -21,8 +21,6 @@ from anaphora.engine.gpu.flat_batch import flatten
 from anaphora.engine.gpu.launcher import PassLauncher
 from anaphora.engine.gpu.runner import GpuRunner
 from anaphora.engine.input_batch import Chunk
-from anaphora.engine.request import GenerationRequest
-from anaphora.engine.sampling_params import SamplingParams
 from anaphora.engine.startup import load_engine
 from anaphora.types import BlockId, RequestId
 
@@ -96,23 +94,13 @@ def times(core: EngineCore) -> dict[str, float]:
         return [rng.randrange(VOCABULARY) for _ in range(length)]
 
     document = draw(COLD_LENGTH - QUESTION)
-    colds = [steps(core, draw(COLD_LENGTH), 1)[-1] for _ in range(3)]
-    steps(core, document + draw(QUESTION), 1)
-    hits = [steps(core, document + draw(QUESTION), 1)[-1] for _ in range(10)]
-    stamps = steps(core, document + draw(QUESTION), OUTPUT)
+    colds = [steps(core, [draw(COLD_LENGTH)], 1)[-1] for _ in range(3)]
+    steps(core, [document + draw(QUESTION)], 1)
+    hits = [steps(core, [document + draw(QUESTION)], 1)[-1] for _ in range(10)]
+    stamps = steps(core, [document + draw(QUESTION)], OUTPUT)
     decodes = [after - before for before, after in pairwise(stamps)]
     measured: dict[str, Any] = {"cold": colds, "hit": hits, "decode": decodes}
     return {name: round(1000 * statistics.median(values), 2) for name, values in measured.items()}
-
-
-def steps(core: EngineCore, prompt: list[int], max_tokens: int) -> list[float]:
-    """Seconds from the request to the end of each of its steps."""
-    params = SamplingParams(max_tokens=max_tokens, temperature=0.0, ignore_eos=True)
-    core.add(GenerationRequest(request_id=RequestId("r"), prompt_token_ids=prompt, params=params))
-    started_s, stamps = time.perf_counter(), []
-    while core.step() is not None:
-        stamps.append(time.perf_counter() - started_s)
-    return stamps
 
 
 if __name__ == "__main__":

@@ -47,31 +47,20 @@ class Loop:
     def colds(self, length: int) -> dict[str, float]:
         """Prompts that nobody sent before, one after the other."""
         prompts = [[self._draw(length)] for _ in range(NUM_COLDS + 1)]
-        self._until_done(prompts[0], 1)
+        steps(self._core, prompts[0], 1)
         self._launching_s.clear()
-        taken = [self._until_done(prompt, 1)[-1] for prompt in prompts[1:]]
+        taken = [steps(self._core, prompt, 1)[-1] for prompt in prompts[1:]]
         return {"median_ms": _ms(taken), "least_ms": _ms([min(taken)]), "host_ms": _ms(self._launching_s)}
 
     def streams(self, length: int) -> dict[str, float]:
         """Many at once, who share a document that is cached: all of it, and one of the decode steps."""
         document = self._draw(length)
         waves = [
-            self._until_done([document + self._draw(QUESTION) for _ in range(NUM_STREAMS)], OUTPUT)
+            steps(self._core, [document + self._draw(QUESTION) for _ in range(NUM_STREAMS)], OUTPUT)
             for _ in range(NUM_WAVES + 1)
         ][1:]
         decodes = [after - before for wave in waves for before, after in pairwise(wave[-50:-5])]
         return {"decode_step_ms": _ms(decodes), "all_ms": _ms([wave[-1] for wave in waves])}
-
-    def _until_done(self, prompts: Sequence[list[int]], max_tokens: int) -> list[float]:
-        """Seconds to the end of each step."""
-        params = SamplingParams(max_tokens=max_tokens, temperature=0.0, ignore_eos=True)
-        started_s, ends = time.perf_counter(), []
-        for index, prompt in enumerate(prompts):
-            request_id = RequestId(f"r{index}")
-            self._core.add(GenerationRequest(request_id=request_id, prompt_token_ids=prompt, params=params))
-        while self._core.step() is not None:
-            ends.append(time.perf_counter() - started_s)
-        return ends
 
     def _draw(self, length: int) -> list[int]:
         return [self._rng.randrange(VOCABULARY) for _ in range(length)]
@@ -85,6 +74,18 @@ class Loop:
                 self._launching_s.append(time.perf_counter() - started_s)
 
         return timed
+
+
+def steps(core: Any, prompts: Sequence[Sequence[int]], max_tokens: int) -> list[float]:
+    """Seconds from the first of some requests, which come together, to the end of each of their steps."""
+    params = SamplingParams(max_tokens=max_tokens, temperature=0.0, ignore_eos=True)
+    started_s, ends = time.perf_counter(), []
+    for index, prompt in enumerate(prompts):
+        request_id = RequestId(f"r{index}")
+        core.add(GenerationRequest(request_id=request_id, prompt_token_ids=prompt, params=params))
+    while core.step() is not None:
+        ends.append(time.perf_counter() - started_s)
+    return ends
 
 
 def _ms(seconds: Sequence[float]) -> float:
