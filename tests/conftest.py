@@ -2,7 +2,9 @@
 
 import gc
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -10,8 +12,19 @@ from hypothesis import HealthCheck, settings
 
 ON_A_GPU = "gpu"
 INTERPRETED = "TRITON_INTERPRET"
-if ("-m", ON_A_GPU) not in pairwise(sys.argv):  # on a GPU they are compiled, and one process cannot do both
-    os.environ[INTERPRETED] = "1"  # read when a kernel is defined: before other conftests import some, too
+
+
+def asks_for_a_gpu(arguments: Sequence[str]) -> bool:
+    """Whether tests are chosen by ``-m gpu``."""
+    return ("-m", ON_A_GPU) in pairwise(arguments) or f"-m{ON_A_GPU}" in arguments
+
+
+# read when a kernel is defined, so before other conftests import some; on a GPU kernels are compiled, and one process
+# cannot do both; processes that test side by side have it from the first
+if "PYTEST_XDIST_WORKER" not in os.environ and not asks_for_a_gpu(
+    [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *sys.argv]
+):
+    os.environ[INTERPRETED] = "1"
 # as many processes test as there are cores: libraries that spread their work over all of them only get in the way
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -33,6 +33,11 @@ def test_a_kernel_is_launched() -> None:
     assert not kernel.warmed
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "_ready", {})
+
+
 class Compiled:
     """Notes how it is launched once Triton has handed it out."""
 
@@ -82,6 +87,8 @@ def test_what_was_compiled_is_launched_without_asking_triton_again(
         ((torch.zeros(8), 5.0), {"WIDTH": 8, "EARLY": True}),
         ((torch.zeros(8), True), {"WIDTH": 8, "EARLY": True}),
         ((torch.zeros(8), 5), {"WIDTH": 16, "EARLY": True}),
+        ((torch.zeros(8), 5), {"WIDTH": 8.0, "EARLY": True}),
+        ((torch.zeros(8), 5), {"WIDTH": 8, "EARLY": 1}),
         ((torch.zeros(8), 5), {"WIDTH": 8, "EARLY": True, "num_warps": 8}),
     ],
 )
@@ -93,6 +100,15 @@ def test_other_kinds_are_left_to_triton(other: tuple[Any, dict[str, Any]], monke
     launch(kernel, (3,), *args, **constants)
     assert len(kernel.launched) == 2
     assert not kernel.compiled.launched
+
+
+def test_a_kernel_that_takes_the_place_of_another_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "CompiledKernel", Compiled)
+    for _ in range(50):
+        kernel = Compiling()
+        launch(kernel, (3,), torch.zeros(8), 5, WIDTH=8, EARLY=True)
+        assert len(kernel.launched) == 1
+        del kernel
 
 
 def test_each_kind_is_compiled_once_and_nothing_is_launched() -> None:

@@ -188,7 +188,7 @@ class LongPrefill:
         return Piece(start, length, slice(first * size + start % size, first * size + start % size + length))
 
     def _sent(self, table: IntArray) -> torch.Tensor:
-        on_host = torch.from_numpy(table)
+        on_host = torch.from_numpy(table.copy())  # the request's own may grow
         if self._device.type == "cuda":
             on_host = on_host.pin_memory()  # so that nothing waits for the passes that are under way
         return on_host.to(self._device, non_blocking=True)

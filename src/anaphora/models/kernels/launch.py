@@ -11,8 +11,9 @@ from triton.compiler import CompiledKernel
 
 _met: set[object] | None = None
 """Launches that were met while compiling; ``None``: kernels are launched."""
-_ready: dict[object, tuple[Any, tuple[Any, ...]]] = {}
-"""Compiled kernels, and their constants in the order of the parameters, by what they were compiled for."""
+_ready: dict[object, tuple[Any, Any, tuple[Any, ...]]] = {}
+"""By what they were compiled for: kernels, which are known by their place in memory and so must keep it; what was
+compiled; and constants in the order of the parameters."""
 
 
 def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
@@ -22,15 +23,15 @@ def launch(kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> 
     compiled kernel at every launch, which takes more time than the launch: so what it found is remembered.
     """
     if _met is None:
-        kind = (id(kernel), *map(_kind, args), *constants, *constants.values())
+        kind = (id(kernel), *map(_kind, args), *constants, *constants.values(), *map(type, constants.values()))
         ready = _ready.get(kind)
         if ready is None:
             compiled = kernel[grid](*args, **constants)
             compiled = compiled.result() if hasattr(compiled, "result") else compiled
             if isinstance(compiled, CompiledKernel):  # nothing is, in the interpreter
-                _ready[kind] = compiled, tuple(constants[name] for name in kernel.arg_names[len(args) :])
+                _ready[kind] = kernel, compiled, tuple(constants[name] for name in kernel.arg_names[len(args) :])
             return
-        compiled, in_order = ready
+        _, compiled, in_order = ready
         compiled[(*grid, 1, 1)[:3]](*args, *in_order)
         return
     kinds = tuple(arg.dtype if isinstance(arg, torch.Tensor) else arg for arg in args)
