@@ -62,6 +62,7 @@ def parts(model: Path, out: Path) -> list[Part]:
             f"-m benchmarks.gpu.serving.hit_split {model} {out / 'hit_split.json'} --load-format dummy",
             200,
         ),
+        Part("passes", f"-m benchmarks.gpu.passes {model} {out / 'passes.json'} --rounds 1", 200),
         Part("clients_at_once", f"{serving} --phases bursts {' '.join(servers)}", 900),
         Part("overload", f"-m benchmarks.gpu.overload {model} {out / 'overload.json'}", 300),
         Part("host_path", f"-m benchmarks.serving.host_path {model} --out {out / 'host_path.json'}", 300),

@@ -124,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("out", type=Path, nargs="?")
-    parser.add_argument("--tree", action="append", default=[], help="NAME=FOLDER; again for more")
+    parser.add_argument("--tree", action="append", default=[], help="NAME=FOLDER; again for more, the earliest first")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--this", action="store_true", help="measure once, here, and print what was found")
     options = parser.parse_args()
@@ -134,8 +134,9 @@ def main() -> None:
     if options.out is None:
         parser.error("say where the results go: MODEL OUT.json")
     trees = {name: Path(folder) for name, _, folder in (text.partition("=") for text in options.tree)}
-    rows = in_turns(options.model, trees or {"this": Path(__file__).parents[2]}, options.rounds)
-    options.out.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    trees = trees or {"this": Path(__file__).parents[2]}
+    rows = in_turns(options.model, trees, options.rounds)
+    options.out.write_text(json.dumps({"trees": list(trees), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -228,34 +228,31 @@ def again() -> str:
     return table(("median (least to most), ms", "ours", "vLLM, Rust front end", "ratio"), rows, num_named=1)
 
 
+FIGURES = (
+    ("cold", "median_ms", "cold, {} tokens: all"),
+    ("cold", "host_ms", "cold, {} tokens: the host's launches"),
+    ("streams", "decode_step_ms", "64 streams behind {} tokens: a decode step"),
+    ("streams", "all_ms", "64 streams behind {} tokens: 64 tokens each"),
+)
+"""Of versions of the engine: what was measured, which figure of it, and its name."""
+
+
 def passes() -> str:
-    """Versions of the engine by turns: medians over their rounds."""
-    trees: dict[str, list[dict[str, Any]]] = {}
-    for row in _read("passes.json")["rows"]:
-        trees.setdefault(row["tree"], []).append(row)
+    """Versions of the engine by turns, the earlier one first: medians over their rounds."""
+    found = _read("passes.json")
+    values: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in sorted(found["rows"], key=lambda row: found["trees"].index(row["tree"])):
+        for kind, figure, name in FIGURES:
+            for length, figures in row.get(kind, {}).items():
+                of_trees = values.setdefault((length, name), {})
+                of_trees.setdefault(row["tree"], []).append(figures[figure])
     lines = []
-    for kind, name, figures in (
-        ("cold", "cold, {} tokens", {"median_ms": "all", "host_ms": "the host's launches"}),
-        ("streams", "64 streams behind {} tokens", {"decode_step_ms": "a decode step", "all_ms": "64 tokens each"}),
-    ):
-        had = {tree: [row[kind] for row in rows if kind in row] for tree, rows in trees.items()}
-        measured = {tree: rows for tree, rows in had.items() if rows}
-        for length in next(iter(measured.values()))[0]:
-            for figure, title in figures.items():
-                medians = {
-                    tree: statistics.median(row[length][figure] for row in rows) for tree, rows in measured.items()
-                }
-                before, now = sorted(medians, key=lambda tree: tree in NOW)
-                change = _drop(medians[before], medians[now])
-                lines.append((
-                    f"{name.format(f'{int(length):,}')}: {title}", f"`{before}`: {medians[before]:.2f}",
-                    f"`{now}`: {medians[now]:.2f}", change,
-                ))  # fmt: skip
+    for (length, name), of_trees in values.items():
+        medians = {tree: statistics.median(of) for tree, of in of_trees.items()}
+        shown = (f"`{tree}`: {median:.2f}" for tree, median in medians.items())
+        lines.append((name.format(f"{int(length):,}"), *shown, _drop(*medians.values())))
     return table(("ms", "before", "after", "change"), lines, num_named=1)
 
-
-NOW = ("fd12c91", "51bf97b")
-"""Commits whose kernels and launches are those of the comparison."""
 
 TABLES: dict[str, Callable[[], str]] = {
     "gpu_seeds": seeds,

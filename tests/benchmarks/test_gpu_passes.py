@@ -15,10 +15,11 @@ def test_what_a_loop_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "NUM_WAVES", 1)
     loop = passes.Loop(load_instant_device(passes.VOCABULARY).core)
     cold = loop.colds(1100)
-    assert 0 < cold["host_ms"] < cold["least_ms"] <= cold["median_ms"]
+    assert cold["host_ms"] > 0
+    assert 0 < cold["least_ms"] <= cold["median_ms"]
     assert len(loop._launching_s) == passes.NUM_COLDS, "the first prompt warms up, and none is cached"
     streams = loop.streams(200)
-    assert 0 < streams["decode_step_ms"] < streams["all_ms"]
+    assert 0 < streams["decode_step_ms"] < streams["all_ms"], "a part of it"
 
 
 def test_trees_take_turns_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,24 @@ def test_agreement_has_a_dash_where_no_row_was_computed_alone(monkeypatch: pytes
     ]
 
 
+def test_versions_stand_in_the_order_of_their_age_whatever_ran_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows = [
+        {"tree": tree, "cold": {"1337": {"median_ms": ms, "host_ms": ms / 2}}}
+        for tree, ms in (("new", 30.0), ("old", 40.0), ("new", 20.0))
+    ]
+    rows.append({"tree": "old", "streams": {"4060": {"decode_step_ms": 5.0, "all_ms": 400.0}}})
+    rows.append({"tree": "new", "streams": {"4060": {"decode_step_ms": 5.5, "all_ms": 300.0}}})
+    keep(monkeypatch, tmp_path, "passes.json", {"trees": ["old", "new"], "rows": rows})
+    assert lines(tables.passes()) == [
+        ["cold, 1,337 tokens: all", "`old`: 40.00", "`new`: 25.00", "−37.5 %"],
+        ["cold, 1,337 tokens: the host's launches", "`old`: 20.00", "`new`: 12.50", "−37.5 %"],
+        ["64 streams behind 4,060 tokens: a decode step", "`old`: 5.00", "`new`: 5.50", "+10.0 %"],
+        ["64 streams behind 4,060 tokens: 64 tokens each", "`old`: 400.00", "`new`: 300.00", "−25.0 %"],
+    ]
+
+
 def scene(name: str, ended: dict[str, int], same: int, different: int) -> dict[str, Any]:
     return {
         "scene": name,

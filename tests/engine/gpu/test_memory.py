@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,10 +11,10 @@ from anaphora.engine.gpu.memory import capture_steps, device_bytes
 from anaphora.engine.gpu.startup import spare_blocks
 from anaphora.engine.memory_plan import MemoryDemand
 from tests.engine.gpu.emulated import emulated_launcher, emulated_model
+from tests.engine.gpu.schedules import LIMITS
 from tests.engine.harness import config_for
 
 MIB = 2**20
-LIMITS: dict[str, Any] = {"max_num_batched_tokens": 64, "max_num_seqs": 5, "num_gpu_blocks_override": 40}
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,15 @@ def test_what_lies_behind_the_last_token_is_not_read() -> None:
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_queries_with_room_around_them_are_read_in_place(query_len: int, kv_len: int, beyond: int) -> None:
     """What the room holds matters to nobody. With a row too few they are copied."""
-    num_blocks = 14
-    prefill = LongPrefill(dense, BLOCK_SIZE, torch.device("cpu"))
+    num_blocks, read_at = 14, list[int]()
+
+    def noting(
+        queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, causal: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        read_at.append(queries.data_ptr())
+        return dense(queries, keys, values, causal)
+
+    prefill = LongPrefill(noting, BLOCK_SIZE, torch.device("cpu"))
     plan = prefill.plan(SequenceSpan(0, query_len, kv_len, torch.randperm(num_blocks).tolist()))
     cache = torch.randn(2, NUM_KV_HEADS, num_blocks * BLOCK_SIZE, DIM)
     before, behind = max(plan.rest - beyond, 0), plan.num_queries - plan.rest - query_len
@@ -90,12 +97,13 @@ def test_queries_with_room_around_them_are_read_in_place(query_len: int, kv_len:
     queries = torch.randn(query_len, NUM_HEADS, DIM)
     around[before : before + query_len] = queries
     mixed = prefill.run(plan, around[before : before + query_len], cache)
+    assert ({*read_at} == {around.data_ptr()}) == (before == plan.rest)
     assert torch.allclose(mixed, prefill.run(plan, queries, cache, torch.empty_like(queries)), atol=1e-6)
     assert plan.margin == max(plan.rest, behind)
 
 
 @pytest.mark.parametrize(("query_len", "kv_len"), [(13, 13), (9, 30)])
-def test_a_step_that_is_one_long_prefill_has_nothing_to_copy(
+def test_a_step_that_is_one_long_prefill_is_attended_alone(
     query_len: int, kv_len: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda, "find_dense_attention", lambda *_: dense)

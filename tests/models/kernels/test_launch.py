@@ -12,6 +12,11 @@ from anaphora.models.kernels import launch as launching  # isort: skip
 from anaphora.models.kernels.launch import compiling, launch  # isort: skip
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "_ready", {})
+
+
 class Kernel:
     """Notes what it is asked for."""
 
@@ -31,11 +36,6 @@ def test_a_kernel_is_launched() -> None:
     launch(kernel, (3, 1), x, 5, WIDTH=8, num_warps=4)
     assert kernel.launched == [((3, 1), (x, 5), {"WIDTH": 8, "num_warps": 4})]
     assert not kernel.warmed
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launching, "_ready", {})
 
 
 class Compiled:

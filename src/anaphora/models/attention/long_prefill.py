@@ -145,8 +145,10 @@ class LongPrefill:
     def warm_up(
         self, num_heads: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, max_new: int, max_keys: int
     ) -> None:
-        """Build the kernels of all causal shapes of up to ``max_new`` new tokens, and of pieces of up to ``max_keys``
-        keys, those that gather keys and those that join stretches, so that no request waits for one."""
+        """Build the kernels of all causal shapes of up to ``max_new`` new tokens, of pieces of up to ``max_keys`` keys
+        for as many queries as may be, those that gather keys and those that join stretches: few requests then wait for
+        one. Of the library's those for gathered keys: for others, with other strides, it builds its own.
+        """
         fold_kernels.warm_up(num_heads, head_dim, dtype, self._device)
         cache = torch.zeros(2, num_kv_heads, 1, head_dim, dtype=dtype, device=self._device)
         table = torch.zeros(1, dtype=torch.int32, device=self._device)
